@@ -60,7 +60,7 @@ THREADS_MAX = 8
 """For questions to the queue that block: topics, pages. They wait for disks and sockets, not for cores."""
 
 TOPICS_REMEMBERED = 1024
-"""What the settings say of a topic is asked for every message: whether it takes delays, how many may wait."""
+"""The settings of a topic are needed for every message: whether it takes delays, how many may wait."""
 
 WORKER_REQUESTS_MAX = 64
 WORKER_BYTES_MAX = 1 << 20

@@ -49,8 +49,8 @@ def serve(app: DelaylineApi, host: str, port: int, *, setting: str, on_started: 
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, with three differences: it says when it answers, streams learn that it stops, and a signal ends
-    `serve` instead of the process (uvicorn raises it again, before the caller could close anything)."""
+    """uvicorn's, with three differences: it logs when it is ready to answer, streams learn that it stops, and a
+    signal ends `serve` instead of the process (uvicorn raises it again, before the caller could close anything)."""
 
     def __init__(self, config: uvicorn.Config, app: DelaylineApi, on_started: Callable[[], None]) -> None:
         super().__init__(config)

@@ -60,7 +60,7 @@ class ApiSettings:
 class Services:
     """The packages behind the API.
 
-    `readiness` says (ready, why not) without blocking. `registry` gets the API's own metrics and is shown whole
+    `readiness` returns (ready, why not) without blocking. `registry` gets the API's own metrics and is shown whole
     under /metrics.
     """
 

@@ -49,7 +49,7 @@ class Laps:
 
 
 def run(scale: float) -> Report:
-    """Figures, or a report without any that says what is missing."""
+    """Figures, or a report without any that names what is missing."""
     report = Report("HTTP sends, whole process")
     if shutil.which("wrk") is None:
         report.notes.append("skipped: no wrk on this machine, see bench/install-tools.sh")

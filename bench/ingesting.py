@@ -13,7 +13,7 @@ from delay_service.core.shard_settings import ShardSettings
 from delay_service.core.takeover import Plan
 from delayline.buffer.cursor import Cursor
 from delayline.buffer.record import read
-from delayline.buffer.shapes import PlainRecords, read_plain
+from delayline.buffer.shapes import PlainRecords, reader_of
 from delayline.names import Names
 from delayline.records.message import Header, Shard
 from delayline.records.record import encode_body
@@ -34,12 +34,12 @@ def ingest_steps(records: int) -> dict[str, Callable[[], object]]:
     near, far = _records(records, NEAR_MS), _records(records, FAR_MS)
     uneven = [(offset, at_ms, encode_body(b"k", b"v" * 256, _uneven(offset))) for offset, at_ms, _ in near]
     waiting: list[tuple[int, int, bytes]] = []
-    read_plain(near, 0, DEFAULT_RULES, waiting)
+    reader_of(DEFAULT_RULES).read(near, 0, waiting)
     return {
         "ingest: read one by one": lambda: [read(body, at_ms, DEFAULT_RULES) for _, at_ms, body in near],
-        "ingest: read_plain": lambda: _read(near),
-        "ingest: read_plain, delays of many values": lambda: _read(far),
-        "ingest: read_plain, headers of all lengths": lambda: _read(uneven),
+        "ingest: plain records": lambda: _read(near),
+        "ingest: plain records, delays of many values": lambda: _read(far),
+        "ingest: plain records, headers of all lengths": lambda: _read(uneven),
         "ingest: near-due put, take, remove": lambda: _wait(waiting),
         "ingest: near-due, from record to removal": lambda: _ingest(near, caught_up=True),
         "ingest: far, from record to RocksDB": lambda: _ingest(far, caught_up=False),
@@ -73,7 +73,7 @@ def _polled(records: list[tuple[int, int, bytes]]) -> list[PlainRecords]:
 
 def _read(records: list[tuple[int, int, bytes]]) -> None:
     for part in _polled(records):
-        read_plain(part, 0, DEFAULT_RULES, [])
+        reader_of(DEFAULT_RULES).read(part, 0, [])
 
 
 def _wait(entries: list[tuple[int, int, bytes]]) -> None:

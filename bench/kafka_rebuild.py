@@ -1,7 +1,7 @@
 """B6: a worker without its index reads two million pending messages back, beside a consumer that only counts them.
 
 From the start of each until it has the last record: the worker joins the group, takes its shards over and indexes
-everything in RocksDB; the consumer is told what to read and looks at nothing. They take turns.
+everything in RocksDB; the consumer is assigned what to read and looks at nothing. They take turns.
 """
 
 from statistics import median
@@ -71,7 +71,7 @@ class Rebuilt(NamedTuple):
 
 def _rebuild(place: Place) -> Rebuilt:
     with working(place, caught_up=False) as worker:
-        start_s, before = _CLOCK.monotonic_s(), worker.told
+        start_s, before = _CLOCK.monotonic_s(), worker.latest
         after = worker.wait_ready()
         took_s = _CLOCK.monotonic_s() - start_s
     return Rebuilt(took_s, after.cpu_s - before.cpu_s, after.resident_bytes)

@@ -67,7 +67,7 @@ def _measure(report: Report, folder: Path, truths: dict[tuple[str, int], Truth])
 def _measure_run(
     report: Report, machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth], rows: int
 ) -> None:
-    """A run over nothing, which says where the buffers begin, and one over everything."""
+    """A run over nothing, which records where the buffers begin, and one over everything."""
     archive, output, clock = folder / "archive", folder / "out", ManualClock(T)
     held = hold_nothing_yet(archive, dict.fromkeys(truths, 0), T)
     run_here(machine.session, archive, output, clock)

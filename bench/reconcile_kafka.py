@@ -38,7 +38,7 @@ ACCEPTED_MS, DUE_MS = 1_767_225_600_000, 4_102_444_800_000
 DUE_LATER = ("deliver-at", b"%d" % DUE_MS)
 
 Laps = Mapping[str, Callable[[], float]]
-"""By what reads: a lap, which says how many CPU seconds it took."""
+"""By what reads: a lap, which returns how many CPU seconds it took."""
 
 
 def run(scale: float) -> Report:

@@ -52,7 +52,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Report:
-    """The figures of one bench, in the order in which they are to be read. `notes` say what the numbers depend on,
+    """The figures of one bench, in the order in which they are to be read. `notes` list what the numbers depend on,
     `drawings` are lines of text for what figures do not show."""
 
     title: str
@@ -110,7 +110,7 @@ def machine() -> str:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM now (Linux; elsewhere the peak, the nearest that the system tells)."""
+    """Memory of this process that is in RAM now (Linux; elsewhere the peak, the nearest that the system reports)."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except FileNotFoundError:

@@ -8,8 +8,8 @@ from cli.failure import USAGE, Failure
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on where `yes` was said, or is said now; raises Failure without a terminal to ask on, ends with 1 on a
-    no."""
+    """Go on if `yes` is given or the user confirms; raises Failure without a terminal to ask on, ends with 1 if the
+    user declines."""
     if yes:
         return
     if not sys.stdin.isatty():

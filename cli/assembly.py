@@ -199,7 +199,7 @@ def _held(queue: AnyQueue) -> Iterator[AnyQueue]:
     finally:
         try:
             queue.close()
-        except Exception as error:  # noqa: BLE001 - whatever the queue says now, what was acknowledged is safe there
+        except Exception as error:  # noqa: BLE001 - whatever the queue answers now, what was acknowledged is safe there
             log.warning("the queue was not closed cleanly", error=str(error))
 
 
@@ -320,7 +320,7 @@ def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
         names=Names(settings.namespace),
         near_due_ms=settings.store.near_due,
         timestamp=settings.dispatch.timestamp,
-        late_max_ms=NEVER_MS if rule.late_max is None else rule.late_max,
+        lateness_max_ms=NEVER_MS if rule.late_max is None else rule.late_max,
         rate_max=rule.rate_max,
         low_water_interval_ms=settings.audit.low_water_interval,
         idempotency_retention_ms=settings.history.retention,

@@ -1,4 +1,5 @@
-"""The features that a cluster has agreed on (KIP-584). librdkafka does not tell them, the proxy's connections do."""
+"""The features that a cluster has agreed on (KIP-584). librdkafka does not report them, the proxy's connections
+do."""
 
 import asyncio
 from collections.abc import Mapping

@@ -103,7 +103,7 @@ class IndexWitness:
             )
 
     def _checkpoints(self) -> Mapping[Shard, Checkpoint]:
-        """An index that is damaged is thrown away when it is opened: it says nothing."""
+        """An index that is damaged is thrown away when it is opened: it has no checkpoints."""
         try:
             return checkpoints_in(self._folder)
         except StoreDamaged:

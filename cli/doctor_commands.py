@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(config: ConfigPath = None, as_json: AsJson = False) -> None:
-    """Look at settings, disk, ports, brokers and topics; each line says ok, warn or fail, and what to do."""
+    """Look at settings, disk, ports, brokers and topics; each line is ok, warn or fail, with advice below it."""
     from cli.findings import document, failed, lines
     from delayline.process import logs
 

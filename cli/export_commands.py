@@ -29,12 +29,12 @@ def export(
         raise ConfigError(f"`reconcile export` needs the package {error.name}; {INSTALL}.") from error
     done: list[Exported] = []
 
-    def tell(one: "Exported") -> None:
+    def record(one: "Exported") -> None:
         done.append(one)
         typer.echo(f"{one.table}: {counted(one.rows, 'row')} of {_runs(one)}")
 
     try:
-        exporting.export(ledger, to, tell)
+        exporting.export(ledger, to, record)
     except OSError as error:
         raise Failure(f"cannot read {ledger}: {error}") from error
     if not done:

@@ -21,12 +21,12 @@ def failed(findings: Sequence[Finding]) -> bool:
 
 def lines(findings: Sequence[Finding]) -> list[str]:
     """One line each, and what to do below it."""
-    told = []
+    printed = []
     for finding in findings:
-        told.append(f"{finding.level:<5} {finding.check}: {finding.detail}")
+        printed.append(f"{finding.level:<5} {finding.check}: {finding.detail}")
         if finding.advice:
-            told.append(f"      -> {finding.advice}")
-    return told
+            printed.append(f"      -> {finding.advice}")
+    return printed
 
 
 def document(findings: Sequence[Finding]) -> Mapping[str, object]:

@@ -18,7 +18,7 @@ LONG_S = 3600.0
 """For what is done to very many messages in one request."""
 
 ACT = {"delayline-request": "1"}
-"""Says that no form of a web page asks; for requests without a body (docs/http-api.md)."""
+"""Shows that the request is not from a form of a web page; for requests without a body (docs/http-api.md)."""
 
 _EXIT_CODES = {404: NOT_FOUND, 410: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 422: CONFLICT}
 
@@ -117,7 +117,7 @@ def _headers(headers: dict[str, str | None]) -> dict[str, str]:
 
 
 def _failure(answer: "httpx.Response") -> Failure:
-    """What a problem document says, in one sentence."""
+    """A problem document in one sentence."""
     code = _EXIT_CODES.get(answer.status_code, FAILED)
     try:
         return Failure(sentence(answer.json()), code)

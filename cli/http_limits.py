@@ -35,7 +35,7 @@ def _within(key: str, wanted: int, part: float) -> int:
     descriptors = raise_limit()
     allowed = connections_of(descriptors, wanted, part)
     if allowed < wanted:
-        sentence = f"fewer connections than {key} says: raise RLIMIT_NOFILE"
+        sentence = f"fewer connections than {key} allows: raise RLIMIT_NOFILE"
         log.warning(sentence, allowed=allowed, descriptors=descriptors)
     return allowed
 

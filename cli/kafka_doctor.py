@@ -65,9 +65,9 @@ def _cluster(queue: KafkaQueue) -> Iterator[Finding]:
 
 
 def markers(operations: frozenset[str] | None) -> Iterator[Finding]:
-    """Whether we may finish transactions that hang; nothing where the brokers do not say."""
+    """Whether we may finish transactions that hang; nothing where the brokers do not report it."""
     if operations is not None and "ALTER" not in operations:
-        advice = "allow Alter on the cluster: docs/guarantees.md says what hangs, and what waits for it then"
+        advice = "allow Alter on the cluster: see docs/guarantees.md for what hangs, and what waits for it then"
         yield Finding("warn", "cluster", "not allowed: ALTER, to finish transactions that hang", advice)
 
 
@@ -75,7 +75,9 @@ def _protocol(queue: KafkaQueue) -> Finding:
     try:
         queue.check_brokers()
     except QueueError as error:
-        return Finding("fail", "protocol", str(error), "docs/data-path.md says what a worker asks of every broker")
+        return Finding(
+            "fail", "protocol", str(error), "see docs/data-path.md for what a worker needs from every broker"
+        )
     return Finding("ok", "protocol", "the brokers speak what a worker needs")
 
 
@@ -116,7 +118,7 @@ def target(topic: str, found: Described) -> Iterator[Finding]:
 
 
 def rights(topic: str, found: Described, needed: frozenset[str]) -> Iterator[Finding]:
-    """Whether we may do with the topic what has to be done; nothing where the brokers do not say."""
+    """Whether we may do with the topic what has to be done; nothing where the brokers do not report it."""
     if found.operations is not None and (missing := sorted(needed - found.operations)):
         advice = "let the principal of mq.properties do that, with kafka-acls.sh: docs/deploy.md#rights lists all"
         yield Finding("fail", topic, f"not allowed: {', '.join(missing)}", advice)

@@ -43,7 +43,7 @@ RIGHTS = (
     Right(WORKER_GROUP, "Read", ("worker",), "to be a member, and to commit offsets"),
     Right(RECONCILE_GROUP, "Describe", ("worker", "api", "reconcile"), "how far the buffers have been audited"),
     Right(RECONCILE_GROUP, "Read", ("reconcile",), "to commit that"),
-    Right(OUR_IDS, "Describe", ("worker", "api"), "what a transaction came to"),
+    Right(OUR_IDS, "Describe", ("worker", "api"), "the result of a transaction"),
     Right(OUR_IDS, "Write", ("worker", "api"), "deliveries, and several messages in one request"),
     Right(CLIENTS_IDS, "Write", ("proxy",), "delayed records inside of clients' transactions"),
     Right(CLUSTER, "IdempotentWrite", _SENDING, "brokers before 2.8; later ones are content with Write on a topic"),
@@ -54,8 +54,8 @@ RIGHTS = (
 
 
 def operations(resource: str) -> frozenset[str]:
-    """What any process needs of the resource, by the names that brokers are asked by. Create is not among them: a
-    topic that is there does not tell whether another may be made."""
+    """What any process needs of the resource, by the names that brokers are asked by. Create is not among them: an
+    existing topic does not show whether another may be made."""
     return frozenset(
         _asked(right.operation) for right in RIGHTS if right.resource == resource and right.operation != "Create"
     )

@@ -124,7 +124,7 @@ def _pages(
         size = PAGE_SIZE if limit is None else min(limit - len(rows), PAGE_SIZE)
         page = client.get("/v1/messages", **asked, page_size=size, page_token=token)
         rows += page["messages"]
-        looked += page.get("looked", 0)  # a server of an earlier version does not say
+        looked += page.get("looked", 0)  # a server of an earlier version does not report it
         missing |= {(shard["topic"], str(shard["partition"])): shard for shard in page["missing_shards"]}
         token = page["next_page_token"]
         is_full = limit is not None and len(rows) >= limit
@@ -253,4 +253,4 @@ def _show_done(answer: Any, as_json: bool, sentence: str) -> None:
         typer.echo(sentence)
     if undecided:
         operation = answer["operation_id"]
-        raise Failure(f"stored, but not decided yet; `delayline get {operation}` says what came of it", FAILED)
+        raise Failure(f"stored, but not decided yet; `delayline get {operation}` shows the result", FAILED)

@@ -29,7 +29,7 @@ BACKLOG = 1024
 
 @contextmanager
 def internal_port(settings: Settings) -> Iterator[socket.socket | None]:
-    """Bound before there is a worker, because the group of the workers tells its address to others. Raises
+    """Bound before there is a worker, because the workers' group publishes its address. Raises
     CannotListen."""
     if settings.mq.kind == "embedded":
         yield None

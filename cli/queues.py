@@ -1,13 +1,15 @@
 """The message queue that the settings name, and a watch over whether it answers."""
 
+from collections.abc import Callable
 from threading import Event, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError
 from delayline.process import threads
+from mq.broker_settings import BrokerSettings
 from mq.contract import Admin, Queue
 from mq.errors import QueueError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
     from mq.rocketmq.queue import RocketmqQueue
 
+OfBrokers = TypeVar("OfBrokers", bound=BrokerSettings)
 WATCH_S = 2.0
 
 
@@ -65,20 +68,8 @@ def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQue
         raise ConfigError(
             f"mq.kind: Kafka needs the package {error.name}; `make kafka-client` installs it."
         ) from error
-    mq = settings.mq
-    return KafkaQueue(
-        KafkaSettings(
-            bootstrap_servers=mq.bootstrap_servers,
-            namespace=settings.namespace,
-            topics_create=mq.topics_create,
-            group_topics_max=settings.retry.topics_made_max,
-            set_aside_bytes_max=mq.set_aside_bytes_max,
-            properties=mq.client_properties(),
-            address=address,
-            discovery_interval_s=settings.delay.discovery_interval / 1000,
-        ),
-        clock,
-    )
+    own = {"bootstrap_servers": settings.mq.bootstrap_servers, "set_aside_bytes_max": settings.mq.set_aside_bytes_max}
+    return KafkaQueue(_of_brokers(KafkaSettings, settings, address, **own), clock)
 
 
 def open_rocketmq(settings: Settings, clock: Clock, address: str = "") -> "RocketmqQueue":
@@ -86,18 +77,20 @@ def open_rocketmq(settings: Settings, clock: Clock, address: str = "") -> "Rocke
     from mq.rocketmq.queue import RocketmqQueue
     from mq.rocketmq.settings import RocketmqSettings
 
-    mq = settings.mq
-    return RocketmqQueue(
-        RocketmqSettings(
-            name_servers=mq.bootstrap_servers,
-            namespace=settings.namespace,
-            topics_create=mq.topics_create,
-            group_topics_max=settings.retry.topics_made_max,
-            properties=mq.client_properties(),
-            address=address,
-            discovery_interval_s=settings.delay.discovery_interval / 1000,
-        ),
-        clock,
+    name_servers = settings.mq.bootstrap_servers
+    return RocketmqQueue(_of_brokers(RocketmqSettings, settings, address, name_servers=name_servers), clock)
+
+
+def _of_brokers(kind: Callable[..., OfBrokers], settings: Settings, address: str, **own: Any) -> OfBrokers:
+    """What every kind of brokers has in common, and what is the kind's `own`. Raises ConfigError."""
+    return kind(
+        namespace=settings.namespace,
+        topics_create=settings.mq.topics_create,
+        group_topics_max=settings.retry.topics_made_max,
+        properties=settings.mq.client_properties(),
+        address=address,
+        discovery_interval_s=settings.delay.discovery_interval / 1000,
+        **own,
     )
 
 

@@ -21,14 +21,14 @@ from delayline.times import format_moment
 from reconcile.exits import Exit, exit_of
 
 if TYPE_CHECKING:
-    from reconcile.notices import Untold
-    from reconcile.report.summary import Summary, Topic
+    from reconcile.notices import Unsent
+    from reconcile.report.summary import Summary, TopicSummary
 
 COLUMNS = ("topic", "state", "judged until", "accepted", "delivered", "pending", "findings")
 
 
 class _Group(TyperGroup):
-    """Settings and options that cannot be have an exit code of their own here, because 2 says that something was
+    """Settings and options that cannot be have an exit code of their own here, because 2 means that something was
     found."""
 
     def make_context(self, *given: Any, **more: Any) -> Any:
@@ -131,7 +131,7 @@ def run(
     settings = load_settings(config, {}, os.environ, Path.cwd())
     logs.configure(settings.log.format, settings.log.level)
     try:
-        verdict = start(job, settings, SystemClock(), show(), _not_told)
+        verdict = start(job, settings, SystemClock(), show(), _warn_unsent)
     except ConfigError:
         raise
     except OSError as error:
@@ -142,8 +142,8 @@ def run(
     raise typer.Exit(verdict.exit_code)
 
 
-def _not_told(untold: "Untold") -> None:
-    typer.echo(f"{untold.what}: {untold.host}: {untold.why}", err=True)
+def _warn_unsent(unsent: "Unsent") -> None:
+    typer.echo(f"{unsent.what}: {unsent.host}: {unsent.why}", err=True)
 
 
 def _show(summary: "Summary", output: str, as_json: bool) -> None:
@@ -163,7 +163,7 @@ def _show(summary: "Summary", output: str, as_json: bool) -> None:
     typer.echo(f"run {summary.run}: {found}; {output}/report.html")
 
 
-def _row(topic: "Topic") -> tuple[object, ...]:
+def _row(topic: "TopicSummary") -> tuple[object, ...]:
     until = format_moment(topic.closed_until_ms) if topic.closed_until_ms else None
     found = [f"{name}={count}" for name, count in sorted(topic.findings.items())]
     ledger = topic.ledger

@@ -17,7 +17,7 @@ from reconcile.exits import Exit
 if TYPE_CHECKING:
     from delayline.config import Settings
     from mq.contract import Queue
-    from reconcile.repair import Repair, Step
+    from reconcile.repair import Repair, RepairStep
     from reconcile.report.repair_plan import RepairPlan
 
 COLUMNS = ("id", "topic", "partition", "offset", "what", "why")
@@ -93,11 +93,11 @@ def _opened(settings: "Settings") -> "Iterator[Queue]":
         yield queue
 
 
-def carried_out(repairer: "Repair", steps: "Sequence[Step]") -> "list[Step]":
+def carried_out(repairer: "Repair", steps: "Sequence[RepairStep]") -> "list[RepairStep]":
     from mq.errors import ClaimLost, QueueError
     from reconcile.repair import Verdict
 
-    done: list[Step] = []
+    done: list[RepairStep] = []
     for step in steps:
         try:
             done.append(step if step.found is None else repairer.send(step))
@@ -114,7 +114,7 @@ def carried_out(repairer: "Repair", steps: "Sequence[Step]") -> "list[Step]":
     return done
 
 
-def _show(steps: "Sequence[Step]", plan: "RepairPlan", todo: int, applied: bool, as_json: bool) -> None:
+def _show(steps: "Sequence[RepairStep]", plan: "RepairPlan", todo: int, applied: bool, as_json: bool) -> None:
     from reconcile.repair import UNREPAIRABLE
 
     if as_json:
@@ -127,7 +127,7 @@ def _show(steps: "Sequence[Step]", plan: "RepairPlan", todo: int, applied: bool,
         raise typer.Exit(Exit.FOUND)
 
 
-def _document(step: "Step") -> dict[str, object]:
+def _document(step: "RepairStep") -> dict[str, object]:
     message, verdict, why, _ = step
     place = {"topic": message.topic, "partition": message.shard, "offset": message.offset}
     return {"id": message.id, **place, "what": verdict.value, "why": why}
@@ -135,7 +135,7 @@ def _document(step: "Step") -> dict[str, object]:
 
 def _summary(todo: int, more: int, applied: bool) -> str:
     if applied:
-        said = f"{counted(todo, 'message')} sent again"
+        summary = f"{counted(todo, 'message')} sent again"
     else:
-        said = f"{counted(todo, 'message')} to be sent again" + (": --apply does it" if todo else "")
-    return f"{said}; {more} more are missing that the plan does not list" if more else said
+        summary = f"{counted(todo, 'message')} to be sent again" + (": --apply does it" if todo else "")
+    return f"{summary}; {more} more are missing that the plan does not list" if more else summary

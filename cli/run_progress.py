@@ -26,8 +26,8 @@ class Lines:
     def begins(self, step: Step) -> None:
         typer.echo(f"{step.doing} ...", err=True)
 
-    def goes_on(self, told: Progress) -> None:
-        typer.echo(in_words(told), err=True)
+    def goes_on(self, state: Progress) -> None:
+        typer.echo(in_words(state), err=True)
 
     def ends(self) -> None:
         pass
@@ -44,8 +44,8 @@ class RewrittenLine:
     def begins(self, step: Step) -> None:
         self._write(f"{step.doing} ...")
 
-    def goes_on(self, told: Progress) -> None:
-        self._write(in_words(told))
+    def goes_on(self, state: Progress) -> None:
+        self._write(in_words(state))
 
     def ends(self) -> None:
         if self._live is not None:

@@ -1,4 +1,4 @@
-"""Options that say when, for every command that takes a schedule: named as the fields of the HTTP API."""
+"""Options of a schedule, for every command that takes one: named as the fields of the HTTP API."""
 
 from typing import Annotated, Any
 
@@ -38,8 +38,8 @@ def schedule_of(
     own_id: str | None = None,
     on_conflict: str | None = None,
 ) -> dict[str, Any]:
-    """The schedule object that says the same; empty where nothing is said."""
-    said = {
+    """The schedule object for these options; empty where none is given."""
+    fields = {
         "delay": delay,
         "deliver_at": moment_of(at),
         "level": level,
@@ -54,7 +54,7 @@ def schedule_of(
         "own_id": own_id,
         "on_conflict": on_conflict,
     }
-    return {field: value for field, value in said.items() if value is not None}
+    return {field: value for field, value in fields.items() if value is not None}
 
 
 def moment_of(typed: str | None) -> str | int | None:

@@ -1,4 +1,4 @@
-"""`delayline scrub`: read everything on the disk, and say what is damaged."""
+"""`delayline scrub`: read everything on the disk, and list what is damaged."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

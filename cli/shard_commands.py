@@ -60,7 +60,7 @@ def skip(
         ),
     ] = None,
     to_dead: Annotated[
-        bool, typer.Option("--to-dead", help="What is skipped in the log becomes a dead letter: say so.")
+        bool, typer.Option("--to-dead", help="Confirm that what is skipped in the log becomes a dead letter.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -82,13 +82,13 @@ def skip(
             CONFLICT,
         )
     if found["reason"] not in AT_TAKEOVER and not to_dead:
-        raise Failure("what is skipped in the log becomes a dead letter: say --to-dead", USAGE)
-    stands = f"{name} stands at offset {found['offset']} ({found['reason']})"
-    said = f"{stands}. This {found['does']}. Lost: {found['loses']}."
+        raise Failure("what is skipped in the log becomes a dead letter: pass --to-dead", USAGE)
+    stands = f"{name} has stalled at offset {found['offset']} ({found['reason']})"
+    warning = f"{stands}. This {found['does']}. Lost: {found['loses']}."
     if dry_run:
-        show_json(found) if as_json else typer.echo(said)
+        show_json(found) if as_json else typer.echo(warning)
         return
-    confirm(f"{said} Offset {through}: go on?", yes=yes)
+    confirm(f"{warning} Offset {through}: go on?", yes=yes)
     body = {"reason": found["reason"], "offset": found["offset"], "through": through, "by": getpass.getuser()}
     answer = client.post(_path(topic, partition, ":skip"), body, LONG_S)
     if as_json:

@@ -1,4 +1,4 @@
-"""Shards that have stalled, as the server says that runs here; nothing where none does."""
+"""Shards that have stalled, as the server that runs here reports them; nothing where none runs."""
 
 from collections.abc import Iterator
 
@@ -22,4 +22,4 @@ def examine_shards(settings: Settings) -> Iterator[Finding]:
         for stall in topic["stalled"]:
             shard = f"{topic['name']} {stall['partition']}"
             detail = f"{shard}: {stall['reason']}, {stall['detail']}"
-            yield Finding("fail", "shard", detail, f"`delayline shard inspect {shard}` says what to do")
+            yield Finding("fail", "shard", detail, f"`delayline shard inspect {shard}` shows what to do")

@@ -82,7 +82,7 @@ def distance(left_ms: int) -> str:
 
 
 def note_missing(answer: Mapping[str, Any]) -> None:
-    """Say, beside an answer, whose part of it is missing."""
+    """Print, beside an answer, the shards whose part of it is missing."""
     if answer["missing_shards"]:
         names = ", ".join(f"{shard['topic']} partition {shard['partition']}" for shard in answer["missing_shards"])
         typer.echo(f"incomplete: no owner answers for {names}", err=True)

@@ -57,7 +57,7 @@ class WorkerThread:
         return self.worker.statuses if self.worker is not None else ()
 
     def readiness(self) -> tuple[bool, str]:
-        """Whether the process can serve, and what is to be said of its shards: once it has caught up with them, it
+        """Whether the process can serve, and a text about its shards: once it has caught up with them, it
         can unless the queue is away. A shard that stalls, or is taken over later, is no reason: the others go on, and
         no other process would do better with it."""
         worker = self.worker
@@ -74,7 +74,7 @@ class WorkerThread:
         if behind and not self._has_been_ready:
             return False, f"{len(behind)} shards are catching up, {'.'.join(behind[0].id)}"
         self._has_been_ready = True
-        return True, _said(stalled)
+        return True, _described(stalled)
 
     def _work(self) -> None:
         """A worker that ends by itself takes the process with it: better dead than deaf."""
@@ -110,7 +110,7 @@ class WorkerThread:
         self._stopping.wait(RETRY_S)
 
 
-def _said(stalled: Sequence[ShardStatus]) -> str:
+def _described(stalled: Sequence[ShardStatus]) -> str:
     shown = ", ".join(f"{'.'.join(one.id)} ({one.stalled})" for one in stalled[:SHOWN_MAX])
     more = f" and {len(stalled) - SHOWN_MAX} more" if len(stalled) > SHOWN_MAX else ""
     return f"stalled: {shown}{more}" if stalled else "ready"

@@ -25,7 +25,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told: for tests, simulations and users' own experiments."""
+    """A clock that moves only when it is advanced: for tests, simulations and users' own experiments."""
 
     def __init__(self, now_ms: int = 1_767_225_600_000) -> None:
         self._now_ms = now_ms

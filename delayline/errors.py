@@ -22,7 +22,7 @@ class DelaylineError(Exception):
 
 
 class ConfigError(DelaylineError):
-    """A setting that cannot be; the text says which, in one sentence."""
+    """An invalid setting; the text names it, in one sentence."""
 
 
 class MalformedRecord(DelaylineError):
@@ -43,4 +43,4 @@ class UnknownFormat(DelaylineError):
 
 class Foreign(UnknownFormat):
     """Bytes that look like ours and that no version of this program has written, or ever will: nothing depends on
-    what they say."""
+    their content."""

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from delayline.errors import ConfigError
+
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 
 
@@ -79,3 +81,10 @@ class Names:
     def is_own(self, topic: str) -> bool:
         """Whether the topic belongs to this installation: it never holds users' messages."""
         return topic.startswith(f"{self.namespace}.")
+
+
+def installation(namespace: str) -> Names:
+    """The names of the installation. Raises ConfigError for a namespace that no topic name could begin with."""
+    if not is_topic_name(namespace):
+        raise ConfigError(f"the namespace {namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+    return Names(namespace)

@@ -21,7 +21,7 @@ SECONDS_BELOW_MS = 10**11
 """Epoch milliseconds below this (March 1973) are seconds by mistake: read as seconds they reach the year 5138."""
 
 MOMENT_MAX_MS = 253_402_300_799_999
-"""The last moment of the year 9999, and so of RFC 3339: nothing is due later, whatever a directive says."""
+"""The last moment of the year 9999, and so of RFC 3339: nothing is due later, whatever a directive asks for."""
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d|w))+")
@@ -65,7 +65,7 @@ def _why_no_duration(text: str) -> str:
         return "the unit is missing, one of ms s m h d w"
     units = _WITH_UNIT.findall(text)
     if _ISO_YEARS.match(text) or any(_YEARS.fullmatch(unit) for unit in units):
-        return "years and months have no fixed length, say it in days"
+        return "years and months have no fixed length, write it in days"
     wrong = [] if text[:1] in "Pp" else [unit for unit in units if unit not in _UNITS_MS]
     if wrong:
         return f"`{wrong[0]}` is no unit, the units are ms s m h d w"
@@ -146,8 +146,8 @@ def _ceil(exact: Fraction | int) -> int:
 
 
 def format_moment(moment_ms: int) -> str:
-    """RFC 3339 UTC with milliseconds. Moments outside the years 1 to 9999, which RFC 3339 cannot say, stay a decimal
-    number of epoch milliseconds."""
+    """RFC 3339 UTC with milliseconds. Moments outside the years 1 to 9999, which RFC 3339 cannot express, stay a
+    decimal number of epoch milliseconds."""
     try:
         moment = _EPOCH + timedelta(milliseconds=moment_ms)
     except OverflowError:

@@ -56,13 +56,13 @@ class _Tampering:
         }
 
     def _drop(self, message: MessageId) -> None:
-        """A decision that names this message: its worker takes it for ended, and nobody says how."""
+        """A decision that names this message: its worker takes it for ended, and no row records how."""
         buffer = self._names.buffer(message.shard.topic)
         decision = encode_decision([Key(message.due_ms, message.offset)])
         self._append(Append(buffer, message.shard.name, decision))
 
     def _deliver(self, message: MessageId, at_ms: int) -> None:
-        """A row that says so, where the shard's rows stand."""
+        """A row that records it, among the shard's rows."""
         row = AuditRow(message.offset, str(message), message.due_ms, self._now_ms, Outcome.DELIVERED)
         partition = str(crc32(".".join(message.shard).encode()) % self._partitions())
         for body in encode_audit(message.shard, EPOCH, at_ms, [row]):

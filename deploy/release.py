@@ -1,8 +1,8 @@
 """The version of a release: `python deploy/release.py show`, `set 1.2.3`, or `check`.
 
 `delayline/__init__.py` has it. `set` writes it there and into every file that names an image. `check` refuses a
-commit that is tagged as another version, so that no wheel and no image can carry a wrong one; without a tag it says
-nothing. Needs Python alone.
+commit that is tagged as another version, so that no wheel and no image can carry a wrong one; without a tag it
+passes. Needs Python alone.
 """
 
 import re
@@ -40,10 +40,10 @@ def write(new: str) -> None:
 
 def tags() -> list[str]:
     """Of the commit that is checked out."""
-    said = subprocess.run(
+    listed = subprocess.run(
         ["git", "tag", "--points-at", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return [tag for tag in said.stdout.split() if _VERSION.fullmatch(tag.removeprefix("v"))]
+    return [tag for tag in listed.stdout.split() if _VERSION.fullmatch(tag.removeprefix("v"))]
 
 
 def check() -> None:

@@ -17,12 +17,12 @@ from mq.contract import Audited
 VERSION = 1
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True):
     v: int
     at: int
 
 
-class _Positions(_Said, frozen=True):
+class _Positions(_Head, frozen=True):
     positions: Mapping[str, Mapping[str, int]]
 
 
@@ -30,7 +30,7 @@ def decode_metadata(offset: int, metadata: str) -> Audited:
     """Of a committed offset. The library may have read on behind it, into what is no text of ours. Raises
     UnknownFormat."""
     text, brace, _ = metadata.partition("}")
-    return Audited(offset, _decode((text + brace).encode(), _Said).at)
+    return Audited(offset, _decode((text + brace).encode(), _Head).at)
 
 
 class Positions(NamedTuple):
@@ -45,23 +45,23 @@ class Positions(NamedTuple):
 
 def decode_positions(data: bytes) -> Positions:
     """Of the file. Raises UnknownFormat."""
-    said = _decode(data, _Positions)
+    document = _decode(data, _Positions)
     by_shard = {
-        Shard(topic, name): Audited(offset, said.at)
-        for topic, offsets in said.positions.items()
+        Shard(topic, name): Audited(offset, document.at)
+        for topic, offsets in document.positions.items()
         for name, offset in offsets.items()
     }
-    return Positions(by_shard, said.at)
+    return Positions(by_shard, document.at)
 
 
-S = TypeVar("S", bound=_Said)
+S = TypeVar("S", bound=_Head)
 
 
 def _decode(data: bytes, kind: type[S]) -> S:
     try:
-        said = msgspec.json.decode(data, type=kind)
+        document = msgspec.json.decode(data, type=kind)
     except ValueError as error:  # msgspec.DecodeError is one
         raise UnknownFormat(f"the reconcile job's position cannot be read: {error}") from error
-    if said.v != VERSION:
-        raise UnknownFormat(f"the reconcile job's position has version {said.v}, this program knows {VERSION}")
-    return said
+    if document.v != VERSION:
+        raise UnknownFormat(f"the reconcile job's position has version {document.v}, this program knows {VERSION}")
+    return document

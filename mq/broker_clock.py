@@ -54,7 +54,7 @@ class _Estimate:
 
 
 class BrokerClock:
-    """What every leader's clock says at least. Any thread."""
+    """A lower bound of every leader's clock. Any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

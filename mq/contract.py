@@ -134,11 +134,11 @@ class Source(Protocol):
     def seek(self, shard: Shard, offset: int) -> None:
         """Read the shard from `offset` on. Nothing is fetched for an assigned shard before its first seek."""
 
-    def pause(self, shard: Shard) -> None:
-        """Fetch nothing for the shard until `resume`; other shards go on."""
+    def pause_fetch(self, shard: Shard) -> None:
+        """Fetch nothing for the shard until `resume_fetch`; other shards go on."""
 
-    def resume(self, shard: Shard) -> None:
-        """Undo `pause`."""
+    def resume_fetch(self, shard: Shard) -> None:
+        """Undo `pause_fetch`."""
 
     def release(self, shards: Sequence[Shard]) -> None:
         """Everything of revoked shards has been finished or dropped; let them go."""
@@ -180,18 +180,19 @@ class ShardBatch:
     appends: list[bytes] = field(default_factory=list)  # re-appends, decisions, rules: into the buffer partition
     audit: list[bytes] = field(default_factory=list)  # into <ns>.audit
     dead: list[bytes] = field(default_factory=list)  # into <ns>.dead
-    elsewhere: list[Append] = field(default_factory=list)  # into a group's topic, or another partition of the buffer
+    cross_partition: list[Append] = field(default_factory=list)  # into groups' topics, or the rest of the buffer
 
     @property
     def written_bytes(self) -> int:
         """All bodies together. Hot: once per batch, over all."""
         own = sum(sum(map(len, bodies)) for bodies in (self.appends, self.audit, self.dead))
-        return own + sum(map(len, map(_BODY, self.deliveries))) + sum(len(append.body) for append in self.elsewhere)
+        others = sum(len(append.body) for append in self.cross_partition)
+        return own + sum(map(len, map(_BODY, self.deliveries))) + others
 
     @property
     def alone(self) -> bool:
         """Whether it is nothing but a cursor, as a claim has to be."""
-        return not (self.deliveries or self.appends or self.audit or self.dead or self.elsewhere)
+        return not (self.deliveries or self.appends or self.audit or self.dead or self.cross_partition)
 
 
 DispatchBatch = Sequence[ShardBatch]
@@ -211,8 +212,8 @@ class Sink(Protocol):
         second one's claim would pass for the first one's checkpoint.) Raises CommitAborted, CommitUnknown, Fenced,
         DeliveryRefused.
 
-        `elsewhere` may name two kinds of topics. A consumer group's (`Names.retry`, `Names.dlq`) is made where it is
-        missing and topics may be made, with as many partitions as the shard's target; the record goes to the
+        `cross_partition` may name two kinds of topics. A consumer group's (`Names.retry`, `Names.dlq`) is made where
+        it is missing and topics may be made, with as many partitions as the shard's target; the record goes to the
         partition of the number that it names, modulo how many there are. Where there is no such topic and none can
         be made, or it may not be written, DeliveryRefused speaks of a record: others of the shard have other ways.
         In the shard's own buffer topic the partition must exist.

@@ -1,7 +1,7 @@
 """How many topics of consumer groups senders may have made: the group's name is theirs to write, and each topic costs
 the queue something for ever.
 
-The bound is for each topic of users: the right to write there is what a sender has, and the log does not say who it
+The bound is for each topic of users: the right to write there is what a sender has, and the log does not show who it
 was. Without it one client made 53 topics on a broker in 14 s, with the service's rights.
 """
 
@@ -17,7 +17,7 @@ GROUP_TOPICS_MAX = 20
 """An hour and topic of users: ten groups, of which each has one topic for retries and one for its dead."""
 
 WINDOW_S = 3600.0
-SAID_AGAIN_S = 600.0
+LOGGED_AGAIN_S = 600.0
 """Between two log lines about the same topic of users: each message for a group without a topic comes here."""
 
 log = logs.get(__name__)
@@ -32,7 +32,7 @@ class Making:
         self._clock = clock
         self._lock = Lock()
         self._made_s: dict[str, deque[float]] = {}  # by topic of users; each bounded by `topics_max`
-        self._said_s: dict[str, float] = {}
+        self._logged_s: dict[str, float] = {}
 
     def check(self, name: str, target: str) -> None:
         """Whether the group's topic `name` may be made, for what comes from `target`. Raises GroupTopicsBound."""
@@ -50,8 +50,8 @@ class Making:
             f"for what comes from {target!r}; make it by hand, or raise the bound"
         )
         now_s = self._clock.monotonic_s()
-        if now_s - self._said_s.get(target, -SAID_AGAIN_S) >= SAID_AGAIN_S:
-            self._said_s[target] = now_s
+        if now_s - self._logged_s.get(target, -LOGGED_AGAIN_S) >= LOGGED_AGAIN_S:
+            self._logged_s[target] = now_s
             log.warning("a topic of a consumer group is not made", topic=target, missing=name, detail=detail)
         raise GroupTopicsBound(detail)
 

@@ -11,12 +11,13 @@ from threading import Lock
 from uuid import uuid4
 
 from delayline.clock import Clock
+from delayline.names import installation
 from delayline.records.message import Shard
 from mq.audited import Positions
 from mq.contract import Audited, LogRecord
 from mq.local.group import Batch, Group
 from mq.local.ledger import Ledger
-from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue, installation
+from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue
 from mq.local.steps import Step, T_co, carry_out
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition
@@ -50,7 +51,7 @@ class MemoryQueue(LocalQueue):
         super().__init__(ledger, storage, committer, clock, limits)
 
     def _positions(self) -> Positions:
-        last_ms = max((said.at_ms for said in self.audit_positions.values()), default=None)
+        last_ms = max((position.at_ms for position in self.audit_positions.values()), default=None)
         return Positions(self.audit_positions, last_ms)
 
 

@@ -13,7 +13,7 @@ from delayline.errors import DelaylineError
 from delayline.process import logs
 from reconcile.entry import start
 from reconcile.exits import IN_WORDS, Exit, exit_of
-from reconcile.notices import Untold
+from reconcile.notices import Unsent
 from reconcile.progress import Progress, Step, fields
 from reconcile.settings import AGAINST, READERS, read_settings
 
@@ -55,8 +55,8 @@ class _LogLines:
     def begins(self, step: Step) -> None:
         log.info("step", doing=step.doing)
 
-    def goes_on(self, told: Progress) -> None:
-        log.info("progress", **fields(told))
+    def goes_on(self, state: Progress) -> None:
+        log.info("progress", **fields(state))
 
     def ends(self) -> None:
         pass
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings = load_settings(Path(str(config)) if config else None, {}, os.environ, Path.cwd())
         logs.configure(settings.log.format, settings.log.level)
-        verdict = start(read_settings(given), settings, SystemClock(), _LogLines(), _not_told)
+        verdict = start(read_settings(given), settings, SystemClock(), _LogLines(), _warn_unsent)
     except (DelaylineError, OSError) as error:
         log.error("run_failed", why=str(error))
         return exit_of(error)
@@ -78,8 +78,8 @@ def main(arguments: Sequence[str]) -> int:
     return verdict.exit_code
 
 
-def _not_told(untold: Untold) -> None:
-    log.warning(untold.what.replace(" ", "_"), host=untold.host, why=untold.why)
+def _warn_unsent(unsent: Unsent) -> None:
+    log.warning(unsent.what.replace(" ", "_"), host=unsent.host, why=unsent.why)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from delayline.config import Settings
 from delayline.errors import ConfigError, DelaylineError
 from reconcile.errors import ReconcileError
 from reconcile.exits import exit_of
-from reconcile.progress import Show, SparkCounts, telling_progress
+from reconcile.progress import Show, SparkCounts, reporting_progress
 from reconcile.settings import JobSettings
 from reconcile.spark import connect
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from reconcile.directory.files import Files
     from reconcile.notices import Hear
     from reconcile.readers.contract import Reader
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
 
 
-def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: "Hear") -> "Verdict":
+def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: "Hear") -> "RunVerdict":
     """One run, and its notices are sent; `hear` gets those that could not be. Raises ConfigError, ReconcileError,
     OSError."""
     from reconcile.notices import notices
@@ -47,23 +47,23 @@ def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: 
     return verdict
 
 
-def run_job(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "Verdict":
+def run_job(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "RunVerdict":
     _check_reader(job, settings)
     spark = session_of(job)
-    from reconcile.readers.work import telling
+    from reconcile.readers.work import translated_errors
     from reconcile.spark.against import compare
     from reconcile.spark.job import run
 
     with (
         _one_sentence(),
         closing(_reader(job, settings, spark, clock)) as reader,
-        telling(),
-        telling_progress(SparkCounts(spark), show, clock) as say,
+        translated_errors(),
+        reporting_progress(SparkCounts(spark), show, clock) as on_step,
     ):
         files = _files(job, spark)
         if job.against == "targets":
-            return compare(job, reader, files, spark, clock, settings.dispatch.timestamp == "delivery", say)
-        return run(job, reader, files, spark, clock, say, reports=True)
+            return compare(job, reader, files, spark, clock, settings.dispatch.timestamp == "delivery", on_step)
+        return run(job, reader, files, spark, clock, on_step, reports=True)
 
 
 def make_ready(clock: Clock) -> Path:
@@ -79,7 +79,7 @@ def make_ready(clock: Clock) -> Path:
 
 @contextmanager
 def _one_sentence() -> Iterator[None]:
-    """What Spark raises has pages; the first line says what it is. Raises ReconcileError."""
+    """What Spark raises has pages; the first line has the reason. Raises ReconcileError."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

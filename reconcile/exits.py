@@ -12,10 +12,8 @@ class Exit(IntEnum):
 
     CLEAN = 0  # nothing is wrong, or what was wrong is mended
     FAILED = 1  # not carried out; the same command again goes on
-    FOUND = (
-        2  # something is wrong with messages, and the answer says with which: findings, or what cannot be sent again
-    )
-    CANNOT_JUDGE = 3  # what would tell is not there
+    FOUND = 2  # something is wrong with messages, and the answer names which: findings, or what cannot be sent again
+    CANNOT_JUDGE = 3  # the data for a verdict is not there
     USAGE = 64  # the command, the settings or the plan are wrong (EX_USAGE of sysexits): the same fails again
 
 

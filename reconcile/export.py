@@ -1,11 +1,11 @@
 """Findings and windows of a ledger as two Delta tables, for warehouses. Neither Java nor Spark is needed.
 
-A commit of a table has the rows of some runs that follow each other, whole, and says in its transaction identifier
+A commit of a table has the rows of some runs that follow each other, whole, and records in its transaction identifier
 (`txn` of the Delta protocol: an application, and its own version) which run is the last one. Rows and identifier
 become visible in one step, and of two commits with the same application Delta refuses the later one. So a run is in a
-table once or not at all, whoever is killed, and whoever exports beside us.
+table once or not at all, also when exports are killed or run at once.
 
-A table belongs to one ledger: the application's name says which.
+A table belongs to one ledger: the application's name identifies it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -70,8 +70,9 @@ class Exported(NamedTuple):
     rows: int
 
 
-def export(ledger: Path, to: str, say: Callable[[Exported], None] = lambda done: None) -> None:
-    """Append what the tables in the folder or below the URI `to` do not have yet; `say` hears of each commit.
+def export(ledger: Path, to: str, on_commit: Callable[[Exported], None] = lambda done: None) -> None:
+    """Append what the tables in the folder or below the URI `to` do not have yet; `on_commit` is called with each
+    commit.
 
     Raises ConfigError, ReconcileError, OSError."""
     _check(ledger, to)
@@ -93,7 +94,7 @@ def export(ledger: Path, to: str, say: Callable[[Exported], None] = lambda done:
         for table in tables:
             todo = [manifest for manifest in manifests if manifest.run > table.exported]
             if todo:
-                say(table.append(ledger, todo))
+                on_commit(table.append(ledger, todo))
 
 
 def _check(ledger: Path, to: str) -> None:

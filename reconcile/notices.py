@@ -1,6 +1,6 @@
-"""What a run tells others over HTTP: its metrics to a Prometheus Pushgateway, and what is wrong to a webhook.
+"""What a run reports to others over HTTP: its metrics to a Prometheus Pushgateway, and what is wrong to a webhook.
 
-Whoever does not answer changes nothing: not what was judged, and not the exit code. It is said, by host and not by
+A missing answer changes nothing: not what was judged, and not the exit code. It is reported, by host and not by
 address, which may hold a secret. Answers are not read, redirects not followed, and all of it ends in time, whatever
 the other side does.
 """
@@ -27,7 +27,7 @@ PAUSES_S = (1.0, 3.0)
 """Before it is tried again, for as often as there are pauses."""
 
 WITHIN_S = 30.0
-"""All of it: also where the other side says a byte now and then."""
+"""All of it: also where the other side sends a byte now and then."""
 
 BODY_BYTES_MAX = 64 * 1024
 LISTED_MAX = (20, 5, 1, 0)
@@ -42,19 +42,19 @@ class Failed(Exception):
     """Why, without the address."""
 
 
-class Untold(NamedTuple):
-    """Who was not told."""
+class Unsent(NamedTuple):
+    """A notice that was not delivered."""
 
     what: str
     host: str
     why: str
 
 
-Hear = Callable[[Untold], None]
+Hear = Callable[[Unsent], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Recipient:
     """Addresses that get notices. Neither is shown."""
 
     option: str
@@ -89,7 +89,7 @@ class Limits(NamedTuple):
 LIMITS = Limits(TIMEOUT_S, PAUSES_S, WITHIN_S)
 
 
-class Topic(msgspec.Struct, frozen=True):
+class TopicNotice(msgspec.Struct, frozen=True):
     """`fresh`: what the exit code speaks of, by category."""
 
     topic: str
@@ -99,8 +99,8 @@ class Topic(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a webhook gets. `run`, and what follows from it, is null or empty where a run has failed; `why` says then
-    why. Lists are bounded, and the whole number has a field of its own; what is worst comes first."""
+    """What a webhook gets. `run`, and what follows from it, is null or empty where a run has failed; `why` has then
+    the reason. Lists are bounded, and the whole number has a field of its own; what is worst comes first."""
 
     v: int = VERSION
     exit_code: int
@@ -112,7 +112,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     against: str = "audit"
     why: str | None = None
     fresh: dict[str, int] = {}
-    topics: list[Topic] = []
+    topics: list[TopicNotice] = []
     topics_total: int = 0
     findings: list[Finding] = []
     findings_total: int = 0
@@ -126,9 +126,9 @@ class Notices:
     def __init__(
         self,
         namespace: str,
-        metrics: Place | None = None,
-        webhook: Place | None = None,
-        hear: Hear = lambda untold: None,
+        metrics: Recipient | None = None,
+        webhook: Recipient | None = None,
+        hear: Hear = lambda unsent: None,
         limits: Limits | None = None,
     ) -> None:
         self._namespace, self._metrics, self._webhook = namespace, metrics, webhook
@@ -147,43 +147,43 @@ class Notices:
             notice = Notice(exit_code=exit_code, verdict=_name(exit_code), namespace=self._namespace, why=_cut(why))
             self._try("webhook not called", self._webhook, self._post, notice)
 
-    def _push(self, place: Place, summary: Summary) -> None:
-        url = f"{place.url.rstrip('/')}/metrics/job/{JOB}/namespace/{quote(self._namespace, safe='')}"
+    def _push(self, recipient: Recipient, summary: Summary) -> None:
+        url = f"{recipient.url.rstrip('/')}/metrics/job/{JOB}/namespace/{quote(self._namespace, safe='')}"
         headers = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
-        send("PUT", url, render_metrics(summary), _with_token(headers, place), self._limits)
+        send("PUT", url, render_metrics(summary), _with_token(headers, recipient), self._limits)
 
-    def _post(self, place: Place, notice: Notice) -> None:
-        headers = _with_token({"content-type": "application/json"}, place)
-        send("POST", place.url, body_of(notice), headers, self._limits)
+    def _post(self, recipient: Recipient, notice: Notice) -> None:
+        headers = _with_token({"content-type": "application/json"}, recipient)
+        send("POST", recipient.url, body_of(notice), headers, self._limits)
 
-    def _try(self, what: str, place: Place, tell: Callable[[Place, Any], None], of: Any) -> None:
+    def _try(self, what: str, recipient: Recipient, notify: Callable[[Recipient, Any], None], of: Any) -> None:
         try:
-            tell(place, of)
+            notify(recipient, of)
         except Failed as error:
-            self._hear(Untold(what, place.host, str(error)))
+            self._hear(Unsent(what, recipient.host, str(error)))
 
 
 def notices(push_metrics: str | None, webhook: str | None, settings: Settings, hear: Hear) -> Notices:
-    """As the command line says, else the settings. Raises ConfigError."""
+    """From the command line, else from the settings. Raises ConfigError."""
     section = settings.reconcile
     metrics_url, webhook_url = section.push_metrics.get_secret_value(), section.webhook.get_secret_value()
     return Notices(
         settings.namespace,
-        _place("--push-metrics", push_metrics or metrics_url, section.push_token.get_secret_value()),
-        _place("--webhook", webhook or webhook_url, section.webhook_token.get_secret_value()),
+        _recipient("--push-metrics", push_metrics or metrics_url, section.push_token.get_secret_value()),
+        _recipient("--webhook", webhook or webhook_url, section.webhook_token.get_secret_value()),
         hear,
     )
 
 
-def _place(option: str, url: str, token: str) -> Place | None:
-    return Place(option=option, url=url, token=token) if url else None
+def _recipient(option: str, url: str, token: str) -> Recipient | None:
+    return Recipient(option=option, url=url, token=token) if url else None
 
 
-def _with_token(headers: Mapping[str, str], place: Place) -> Mapping[str, str]:
-    return {**headers, "authorization": f"Bearer {place.token}"} if place.token else headers
+def _with_token(headers: Mapping[str, str], recipient: Recipient) -> Mapping[str, str]:
+    return {**headers, "authorization": f"Bearer {recipient.token}"} if recipient.token else headers
 
 
-# --- what is said
+# --- what is sent
 
 
 def notice_of(summary: Summary) -> Notice:
@@ -192,7 +192,7 @@ def notice_of(summary: Summary) -> Notice:
     for topic in summary.topics:
         for category, count in topic.fresh.items():
             fresh[category] = fresh.get(category, 0) + count
-    topics = [Topic(one.topic, one.state.value, _cut(one.reason), one.fresh) for one in summary.topics]
+    topics = [TopicNotice(one.topic, one.state.value, _cut(one.reason), one.fresh) for one in summary.topics]
     topics.sort(key=lambda one: (not one.fresh, one.state == "judged"))
     return Notice(
         exit_code=summary.exit_code,
@@ -255,7 +255,7 @@ def _tried(
     method: str, url: str, body: bytes, headers: Mapping[str, str], limits: Limits, over: Event
 ) -> Failed | None:
     """What the last try came to; None where it was taken."""
-    import httpx  # here: a run that tells nobody would wait 60 ms for it
+    import httpx  # here: a run without notices would wait 60 ms for it
 
     for pause_s in (*limits.pauses_s, None):
         try:

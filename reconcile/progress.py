@@ -64,17 +64,17 @@ def progress(step: Step, stages: Sequence[Stage], elapsed_s: float) -> Progress:
     shuffled, written = sum(stage.shuffled for stage in stages), sum(stage.written for stage in stages)
     rows = min((shuffled + written) // (2 if shuffled else 1), step.rows)
     share = rows / step.rows if step.rows else 0.0
-    is_told = elapsed_s >= TOO_SOON_S and TOO_LITTLE <= share < 1
-    return Progress(step, elapsed_s, rows, elapsed_s * (1 - share) / share if is_told else None)
+    is_estimated = elapsed_s >= TOO_SOON_S and TOO_LITTLE <= share < 1
+    return Progress(step, elapsed_s, rows, elapsed_s * (1 - share) / share if is_estimated else None)
 
 
-def in_words(told: Progress) -> str:
+def in_words(state: Progress) -> str:
     """`reading the buffers: 1,204,000 of 3,000,000 rows, 41,000 rows/s, about 44 s to go`."""
-    step, elapsed_s, rows, to_go_s = told
+    step, elapsed_s, rows, to_go_s = state
     parts = []
     if rows is not None:
         parts.append(f"{rows:,} of {step.rows:,} rows" if step.rows else f"{rows:,} rows")
-        parts.append(f"{told.per_s or 0:,.0f} rows/s")
+        parts.append(f"{state.per_s or 0:,.0f} rows/s")
     parts.append(f"{duration(elapsed_s)} so far" if to_go_s is None else f"about {duration(to_go_s)} to go")
     return f"{step.doing}: {', '.join(parts)}"
 
@@ -145,42 +145,42 @@ class Show(Protocol):
 
     def begins(self, step: Step) -> None: ...
 
-    def goes_on(self, told: Progress) -> None: ...
+    def goes_on(self, state: Progress) -> None: ...
 
     def ends(self) -> None:
         """Nothing is shown any more, however the run has ended."""
 
 
-Say = Callable[[Step], None]
+OnStep = Callable[[Step], None]
 
 
-class Teller:
-    """Knows the step, and what its stages have done. `turn` is called by one thread, `say` by another."""
+class ProgressReporter:
+    """Knows the step, and what its stages have done. `turn` is called by one thread, `begin` by another."""
 
     def __init__(self, counts: Counts, show: Show, clock: Clock) -> None:
         self._counts, self._show, self._clock = counts, show, clock
         self._lock = Lock()
         self._step: Step | None = None
-        self._began_s = self._told_s = clock.monotonic_s()
+        self._began_s = self._shown_s = clock.monotonic_s()
         self._stages: dict[int, Stage] = {}
         self._is_counted = True
 
-    def say(self, step: Step) -> None:
+    def begin(self, step: Step) -> None:
         """A step begins."""
         self._look()  # what has ended belongs to the step before
         with self._lock, _unheard():
             self._step, self._stages = step, {}
-            self._began_s = self._told_s = self._clock.monotonic_s()
+            self._began_s = self._shown_s = self._clock.monotonic_s()
             self._show.begins(step)
 
     def turn(self) -> None:
-        """Look, and tell if it is time."""
+        """Look, and show the progress if it is time."""
         self._look()
         with self._lock, _unheard():
             now_s = self._clock.monotonic_s()
-            if self._step is None or now_s - self._told_s < self._show.every_s:
+            if self._step is None or now_s - self._shown_s < self._show.every_s:
                 return
-            self._told_s = now_s
+            self._shown_s = now_s
             elapsed_s = now_s - self._began_s
             stages = list(self._stages.values())
             is_known = self._is_counted
@@ -210,35 +210,35 @@ def _unheard() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no reason to end a run
-        log.debug("progress_not_told", error=repr(error))
+        log.debug("progress_not_shown", error=repr(error))
 
 
 @contextmanager
-def telling_progress(counts: Counts, show: Show, clock: Clock, poll_s: float = POLL_S) -> Iterator[Say]:
+def reporting_progress(counts: Counts, show: Show, clock: Clock, poll_s: float = POLL_S) -> Iterator[OnStep]:
     """A thread looks once in `poll_s` until the run ends."""
-    teller, over = Teller(counts, show, clock), Event()
+    reporter, over = ProgressReporter(counts, show, clock), Event()
 
     def turns() -> None:
         while not over.wait(poll_s):
-            teller.turn()
+            reporter.turn()
 
     thread = Thread(target=turns, name="progress", daemon=True)
     thread.start()
     try:
-        yield teller.say
+        yield reporter.begin
     finally:
         over.set()
         thread.join(JOINED_WITHIN_S)
-        teller.end()
+        reporter.end()
 
 
-def fields(told: Progress) -> Mapping[str, str | int]:
+def fields(state: Progress) -> Mapping[str, str | int]:
     """For a log line; what is not known is left out."""
-    step, elapsed_s, rows, to_go_s = told
+    step, elapsed_s, rows, to_go_s = state
     known = {
         "rows": rows,
         "rows_planned": step.rows,
-        "rows_per_s": None if told.per_s is None else round(told.per_s),
+        "rows_per_s": None if state.per_s is None else round(state.per_s),
         "elapsed_s": round(elapsed_s),
         "to_go_s": None if to_go_s is None else round(to_go_s),
     }

@@ -1,14 +1,14 @@
 """Lost messages are put into the log again, as the reconcile job's plan names them.
 
-First whoever sends claims to be the only one (`mq.contract.Queue.claim`), and then looks; it sends under that claim.
-On Kafka the claim is a transactional id of the installation: claiming it ends what an earlier repair had begun, on
-whatever machine that is, and from then on the brokers refuse whatever it sends. What it has sent before stands in the
+A repair first claims to be the only writer (`mq.contract.Queue.claim`), and then looks; it sends under that claim. On
+Kafka the claim is a transactional id of the installation: claiming it ends what an earlier repair had begun, on
+whatever machine that is, and from then on the brokers refuse whatever it sends. What it has sent before is in the
 audit, all of it, because a re-append and the outcome row of what it replaces are one transaction; and the audit is
 read to its end, committed records only, after the claim. So of two repairs the second one sees what the first one has
 sent and sends the rest, and the first one ends with an error. A repair that was killed leaves nothing behind that the
-next one would have to wait for. The embedded queue is one process's: a second one does not get to open it. On
-RocketMQ the second one does not get the name while the first one is connected; after that its claim finishes first
-what that one had written down, so that what it sees is whole.
+next one would have to wait for. The embedded queue belongs to one process: a second one cannot open it. On RocketMQ a
+second one does not get the name while the first one is connected; after that its claim first finishes what that one
+had written down, so that what it sees is complete.
 
 For each message, in this order:
 
@@ -18,8 +18,8 @@ For each message, in this order:
     one atomic append          a re-append under the message's own id, which names the record that it replaces, and
                                that record's outcome row (superseded, reason `repair`)
 
-A message that was to go on in another record, which is nowhere, has an outcome already. It lies in the record before
-that, as long as that one is kept, and goes on from there with the time that it was moved to:
+A message that was to go on in another record that does not exist has an outcome already. The record before still
+holds it, as long as that record is kept, and it goes on from there with the time that it was moved to:
 
     its shard's log            from that record to the end, must have no re-append that carries it on: else nothing is
                                done. Read after the claim, and whole: what is open there is waited for
@@ -70,7 +70,7 @@ class Verdict(StrEnum):
 UNREPAIRABLE = frozenset({Verdict.LOST, Verdict.OTHER, Verdict.UNKNOWN})
 
 
-class Found(NamedTuple):
+class LostRecord(NamedTuple):
     """The record of a lost message, as it is in the buffer. `due_ms` is when it is to be due; `has_row`: the
     outcome of the record is known."""
 
@@ -83,13 +83,13 @@ class Found(NamedTuple):
     has_row: bool = False
 
 
-class Step(NamedTuple):
+class RepairStep(NamedTuple):
     """A message, the verdict and why. `found` where it is to be sent again."""
 
     message: LostMessage | LostSuccessor
     verdict: Verdict
     why: str = ""
-    found: Found | None = None
+    found: LostRecord | None = None
 
 
 class Repair:
@@ -108,7 +108,7 @@ class Repair:
         """Be the only one who sends: an earlier one cannot any more. Raises QueueUnavailable."""
         self._claimed, self._looked = self._queue.claim(REPAIR), False
 
-    def look(self, plan: RepairPlan) -> list[Step]:
+    def look(self, plan: RepairPlan) -> list[RepairStep]:
         """What is to be done now; nothing is. Raises OtherCluster, CannotJudge, QueueError, UnknownFormat."""
         here = Cluster(self._kind, self._queue.identity(), self._names.namespace)
         if plan.cluster != here:
@@ -119,7 +119,7 @@ class Repair:
         carried = self._carried_on(plan.successors)
         return [*steps, *(self._successor(one, carried) for one in plan.successors)]
 
-    def send(self, step: Step) -> Step:
+    def send(self, step: RepairStep) -> RepairStep:
         """Send it again. Raises ClaimLost (another repair has begun since, and sees what this one has sent) and
         QueueError; whether it was written is then shown by the next look."""
         assert step.found is not None, "only what is to be sent again"
@@ -130,13 +130,13 @@ class Repair:
         again = Append(self._names.buffer(shard.topic), shard.name, body)
         if has_row:
             self._claimed.append([again])
-            return Step(message, Verdict.SENT)
+            return RepairStep(message, Verdict.SENT)
         row = AuditRow(key.offset, message.id, key.due_ms, accepted_ms, Outcome.SUPERSEDED, message.id, REPAIR)
-        (told,) = encode_audit(shard, epoch, self._clock.now_ms(), [row])
+        (audit_row,) = encode_audit(shard, epoch, self._clock.now_ms(), [row])
         audit = self._names.audit
-        partition = told_in(shard, self._queue.topic(audit).partitions)
-        self._claimed.append([again, Append(audit, partition, told)])
-        return Step(message, Verdict.SENT)
+        partition = audit_partition(shard, self._queue.topic(audit).partitions)
+        self._claimed.append([again, Append(audit, partition, audit_row)])
+        return RepairStep(message, Verdict.SENT)
 
     # --- the audit since the plan
 
@@ -147,23 +147,23 @@ class Repair:
         partitions = self._queue.topic(self._names.audit).partitions
         if gone := sorted(plan.audit.keys() - set(partitions)):
             raise CannotJudge(
-                f"{self._names.audit}, partition {gone[0]}, is not there now: what has ended since cannot be told"
+                f"{self._names.audit}, partition {gone[0]}, is not there now: it is unknown what has ended since"
             )
         for name in partitions:
             for record in self._audit(name, plan.audit.get(name)):
-                said, rows = self._told(name, record)
-                shard = Shard(said.topic, said.shard)
-                ended.update({(shard, row.offset): _said(row) for row in rows if (shard, row.offset) in wanted})
+                header, rows = self._decoded(name, record)
+                shard = Shard(header.topic, header.shard)
+                ended.update({(shard, row.offset): _outcome(row) for row in rows if (shard, row.offset) in wanted})
         return ended
 
-    def _told(self, name: str, record: LogRecord) -> tuple[AuditRecord, list[AuditRow]]:
+    def _decoded(self, name: str, record: LogRecord) -> tuple[AuditRecord, list[AuditRow]]:
         """Raises CannotJudge."""
         try:
             return decode_audit(decode_body(record.body).value or b"")
         except (UnknownFormat, MalformedRecord) as error:
             raise CannotJudge(
-                f"{self._names.audit}, partition {name}, offset {record.offset}: {error}; it may say that a message "
-                "of the plan has ended: let the job write a new plan"
+                f"{self._names.audit}, partition {name}, offset {record.offset}: {error}; it may hold the end "
+                "of a message of the plan: let the job write a new plan"
             ) from error
 
     def _audit(self, name: str, start: int | None) -> Iterator[LogRecord]:
@@ -176,7 +176,7 @@ class Repair:
         if not first <= offset <= end:
             raise CannotJudge(
                 f"{topic}, partition {name}, holds {first} to {end} and the plan has read to {offset}: what has "
-                "ended since cannot be told; let the job write a new plan"
+                "ended since is unknown; let the job write a new plan"
             )
         while records := self._queue.read(topic, name, offset, READ_RECORDS):
             yield from records
@@ -192,12 +192,12 @@ class Repair:
 
     # --- what was to go on in another record
 
-    def _successor(self, lost: LostSuccessor, carried: Mapping[tuple[Shard, Key], int]) -> Step:
+    def _successor(self, lost: LostSuccessor, carried: Mapping[tuple[Shard, Key], int]) -> RepairStep:
         shard, offset = _place(lost)
         if (by := carried.get((shard, Key(lost.due_ms, offset)))) is not None:
-            return Step(lost, Verdict.ENDED, f"it goes on at offset {by}")
+            return RepairStep(lost, Verdict.ENDED, f"it goes on at offset {by}")
         if lost.moves_to_ms is None:
-            return Step(lost, Verdict.UNKNOWN, "when it was to be due stood in the lost record alone")
+            return RepairStep(lost, Verdict.UNKNOWN, "when it was to be due stood in the lost record alone")
         step = self._step(lost, None)
         if step.found is None:
             return step
@@ -233,46 +233,49 @@ class Repair:
 
     # --- the record
 
-    def _step(self, message: LostMessage | LostSuccessor, ended: str | None) -> Step:
+    def _step(self, message: LostMessage | LostSuccessor, ended: str | None) -> RepairStep:
         if ended is not None:
-            return Step(message, Verdict.ENDED, ended)
+            return RepairStep(message, Verdict.ENDED, ended)
         shard, topic = _place(message)[0], self._names.buffer(message.topic)
         try:
             first, end = self._queue.offsets(topic, shard.name)
         except (TopicUnknown, PartitionUnknown) as error:
-            return Step(message, Verdict.LOST, str(error))
+            return RepairStep(message, Verdict.LOST, str(error))
         if message.offset < first:
-            return Step(message, Verdict.LOST, f"the buffer begins at offset {first}")
+            return RepairStep(message, Verdict.LOST, f"the buffer begins at offset {first}")
         records = self._queue.read(topic, shard.name, message.offset, 1) if message.offset < end else ()
         if not records or records[0].offset != message.offset:
-            return Step(message, Verdict.OTHER, "there is no record at its place")
+            return RepairStep(message, Verdict.OTHER, "there is no record at its place")
         return self._of_record(message, shard, records[0])
 
-    def _of_record(self, message: LostMessage | LostSuccessor, shard: Shard, record: LogRecord) -> Step:
+    def _of_record(self, message: LostMessage | LostSuccessor, shard: Shard, record: LogRecord) -> RepairStep:
         cursor = self._queue.read_cursor_unfenced(shard)
         if cursor is None or cursor.next_offset <= message.offset:
-            return Step(message, Verdict.WAITS, "its shard has not come so far")
+            return RepairStep(message, Verdict.WAITS, "its shard has not come so far")
         for rules in self._possible_rules(shard, record.offset, cursor):
             fact = fact_of(shard, record.offset, record.appended_at_ms, record.body, rules)
             if fact.kind != MESSAGE:
-                return Step(message, Verdict.OTHER, f"at its place stands a record of kind {fact.kind}")
+                return RepairStep(message, Verdict.OTHER, f"at its place stands a record of kind {fact.kind}")
             if (fact.id, fact.due_ms) == (message.id, message.due_ms):
                 return self._again(message, shard, record, rules, cursor.owner_epoch)
-        return Step(message, Verdict.OTHER, f"at its place stands {fact.id}")
+        return RepairStep(message, Verdict.OTHER, f"at its place stands {fact.id}")
 
     @staticmethod
     def _again(
         message: LostMessage | LostSuccessor, shard: Shard, record: LogRecord, rules: Rules, owner_epoch: int
-    ) -> Step:
+    ) -> RepairStep:
         fact = fact_of(shard, record.offset, record.appended_at_ms, record.body, rules)
         meaning = read(record.body, record.appended_at_ms, rules)
         assert isinstance(meaning, Message), "that is its kind"
         meta, _ = decode_value(meaning.value)
         if meta is not None and meta.dead_code is not None:
-            return Step(message, Verdict.OTHER, f"it cannot be delivered: {meta.dead_code}")
+            return RepairStep(message, Verdict.OTHER, f"it cannot be delivered: {meta.dead_code}")
         key = Key(meaning.due_ms, record.offset)
-        return Step(
-            message, Verdict.AGAIN, "", Found(shard, key, meaning.value, fact.accepted_ms, owner_epoch, key.due_ms)
+        return RepairStep(
+            message,
+            Verdict.AGAIN,
+            "",
+            LostRecord(shard, key, meaning.value, fact.accepted_ms, owner_epoch, key.due_ms),
         )
 
     def _possible_rules(self, shard: Shard, offset: int, cursor: Cursor) -> Iterator[Rules]:
@@ -296,8 +299,8 @@ class Repair:
         return found[::-1]
 
 
-def told_in(shard: Shard, audit: Sequence[str]) -> str:
-    """The partition of the audit that has what is said of a shard: on RocketMQ of its own broker."""
+def audit_partition(shard: Shard, audit: Sequence[str]) -> str:
+    """The partition of the audit that has the rows of a shard: on RocketMQ of its own broker."""
     broker = shard.name.rpartition(":")[0]
     beside = [name for name in audit if name.rpartition(":")[0] == broker]
     return beside[spread(shard, len(beside))]
@@ -307,7 +310,7 @@ def _place(message: LostMessage | LostSuccessor) -> tuple[Shard, int]:
     return Shard(message.topic, str(message.shard)), message.offset
 
 
-def _said(row: AuditRow) -> str:
+def _outcome(row: AuditRow) -> str:
     return row.outcome.value if row.reason is None else f"{row.outcome.value} ({row.reason})"
 
 

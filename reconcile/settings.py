@@ -19,11 +19,11 @@ READERS = ("kafka", "kafka-connector", "rocketmq", "embedded", "parquet")
 class JobSettings:
     """`output`: a folder, or a URI; `reader`: of READERS, None for that of the installation's queue; `input`: the
     archive that the reader `parquet` reads. What is delivered more than `late_after_ms` after its due time is late; a
-    topic whose shards have said nothing for `stalled_after_ms` cannot be judged; up to `threshold` findings in the
-    windows judged are tolerated. `against`: the audit, or the target topics themselves, and then what was due in the
-    last `since_ms`. `keep_rows_ms`: how long rows of closed hours are kept, None for ever. `master`: Spark's, None
-    for this machine's cores, or what spark-submit says. `push_metrics` and `webhook`: whom to tell how it has ended
-    (notices.py), None as the installation's settings say."""
+    topic whose shards have reported nothing for `stalled_after_ms` cannot be judged; up to `threshold` findings in
+    the windows judged are tolerated. `against`: the audit, or the target topics themselves, and then what was due in
+    the last `since_ms`. `keep_rows_ms`: how long rows of closed hours are kept, None for ever. `master`: Spark's,
+    None for this machine's cores, or that of spark-submit. `push_metrics` and `webhook`: addresses that get the
+    result (notices.py), None for those of the installation's settings."""
 
     output: str
     reader: str | None = None

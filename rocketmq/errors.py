@@ -1,7 +1,7 @@
 """What can go wrong between us and RocketMQ.
 
     RocketmqError
-    ├── InvalidRequest          ours: what the caller asks for cannot be said in the protocol; nothing was sent
+    ├── InvalidRequest          ours: what the caller asks for cannot be expressed in the protocol; nothing was sent
     └── PeerError               theirs
         ├── Unreachable         no answer: nothing was sent
         │   └── TooManyPending  nothing was sent: as much is under way as may be
@@ -26,7 +26,7 @@ class RocketmqError(Exception):
 
 
 class InvalidRequest(RocketmqError):
-    """What the caller asks for cannot be said in the protocol; nothing was sent."""
+    """What the caller asks for cannot be expressed in the protocol; nothing was sent."""
 
 
 class PeerError(RocketmqError):

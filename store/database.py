@@ -97,7 +97,8 @@ class FreeSpace:
 
 
 class Database:
-    """Rows of bytes in key order. Everything here may raise StoreUnusable; what may raise StoreFull says so."""
+    """Rows of bytes in key order. Everything here may raise StoreUnusable; what may raise StoreFull is documented
+    so."""
 
     def __init__(
         self, rocks: Rdict, options: Options, lock: int, space: FreeSpace, clock: Clock, damaged: Path | None

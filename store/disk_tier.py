@@ -314,7 +314,7 @@ class DiskTier:
         self._start_empty()
 
     def retain(self, low_offset: int, resume_offset: int, covered: Covered, counts: Counts) -> Iterator[None]:
-        """One scan, in steps: drop what `ShardIndex.retain` says, count the rest. Raises StoreFull.
+        """One scan, in steps: drop what `ShardIndex.retain` describes, count the rest. Raises StoreFull.
 
         A checkpoint above `resume_offset` goes first: until the records dropped there are read again, the index
         cannot vouch for them, not even after a crash between here and there."""

@@ -64,7 +64,7 @@ class RocksIndex:
         """The index in `folder`, made where it does not exist.
 
         RocksDB takes about `memory_bytes_max` (at least 8 MiB), records held only in memory come on top. `put` is
-        refused while less than `disk_free_min_bytes` are free; `free_bytes` says how many are. A damaged index is
+        refused while less than `disk_free_min_bytes` are free; `free_bytes` returns how many are. A damaged index is
         thrown away: it is a cache, and its owner reads the log again.
         Raises StoreLocked, StoreFormat, StoreUnusable, StoreFull."""
         opening = partial(
@@ -78,7 +78,7 @@ class RocksIndex:
             return cls._over(opening())
         except StoreDamaged as error:
             log.error("the time index is damaged: thrown away, to be rebuilt from the queue", detail=str(error))
-            # Safe, because the index is a cache: the cursor says from where the log is to be read again.
+            # Safe, because the index is a cache: the cursor records where to read the log again.
             Database.discard(folder)
             return cls._over(opening())
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 hypothesis.settings.register_profile("any pace", deadline=None)
 hypothesis.settings.load_profile("any pace")
-"""An example that takes long tells of a busy machine."""
+"""An example that takes long is a sign of a busy machine."""
 
 COLLECTED = pytest.StashKey[list[Collected]]()
 """What tests/test_tiers.py is about."""
@@ -72,7 +72,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "From
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """What fails is told at once: a run may be ended from outside before its last line."""
+    """What fails is printed at once: a run may be ended from outside before its last line."""
     if report.failed and os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
         print(f"\nFAILED in {report.when}: {report.nodeid}\n{report.longreprtext}", flush=True)
 

@@ -129,8 +129,8 @@ class _Prepared:
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         assert self._process.stdout is not None
-        said = self._process.stdout.readline()
-        assert said == b"ready\n", said
+        output = self._process.stdout.readline()
+        assert output == b"ready\n", output
         atexit.register(self._end)
 
     def connect(self) -> socket.socket:

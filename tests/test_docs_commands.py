@@ -98,8 +98,8 @@ def test_the_page_and_the_help_have_the_exit_codes_of_commands() -> None:
         "4 conflict",
     )
     assert (failure.NOT_FOUND, failure.CONFLICT, failure.DAMAGED) == (3, 4, 3)
-    told = " ".join((ROOT_COMMAND.help or "").split())
-    assert [code for code in codes if code not in told or code not in text("docs/command-line.md")] == []
+    reported = " ".join((ROOT_COMMAND.help or "").split())
+    assert [code for code in codes if code not in reported or code not in text("docs/command-line.md")] == []
 
 
 # --- HTTP
@@ -127,9 +127,9 @@ def requests() -> Iterator[tuple[str, str, str]]:
         joined = re.sub(r"\$(?!url)\w+", "x", text(page).replace("\\\n", " "))
         for line in re.findall(r"curl (-[^\n|]*)", joined):
             for target in re.findall(r"\$url(/[^\s'\"$]*)", line):
-                told = re.search(r"-X ([A-Z]+)", line)
+                found = re.search(r"-X ([A-Z]+)", line)
                 posts = re.search(r"--json|(?:^| )-d ", line)
-                yield page, told[1] if told else "POST" if posts else "GET", target
+                yield page, found[1] if found else "POST" if posts else "GET", target
         for method, target in re.findall(r"`(GET|POST|PUT|PATCH|DELETE) (/(?:v1|healthz|readyz)[^` ]*)", text(page)):
             yield page, method, target
 

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clon
 
 DOCS = ROOT / "docs"
 PAST = {"CHANGELOG.md", "docs/adr/0013-own-client-for-the-data-path.md", "docs/data-path.md"}
-"""Pages that name settings that there are no more, and say so."""
+"""Pages that name settings that do not exist any more, as such."""
 
 
 @cache
@@ -126,7 +126,7 @@ def _loads(key: str, value: str, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize(("key", "least", "most"), ranges())
-def test_a_setting_takes_what_the_page_says_and_no_more(key: str, least: str, most: str, tmp_path: Path) -> None:
+def test_a_setting_takes_what_the_page_documents_and_no_more(key: str, least: str, most: str, tmp_path: Path) -> None:
     assert _loads(key, least.replace(",", ""), tmp_path)
     assert _loads(key, most.replace(",", ""), tmp_path)
     assert not _loads(key, _beyond(most, 1), tmp_path)

@@ -27,12 +27,12 @@ def run(tmp_path: Path) -> Iterator[Run]:
     made: list[prepared.Running] = []
 
     def start(program: str, *arguments: str, **more: str) -> tuple[prepared.Running, Path]:
-        path, said = (tmp_path / f"{len(made)}.{kind}" for kind in ("py", "txt"))
+        path, output = (tmp_path / f"{len(made)}.{kind}" for kind in ("py", "txt"))
         path.write_text(program)
-        with said.open("wb") as out:
+        with output.open("wb") as out:
             command = [str(path), *arguments]
             made.append(prepared.start(command, cwd=tmp_path, env=environment(**more), stdout=out, stderr=out))
-        return made[-1], said
+        return made[-1], output
 
     yield start
     for one in made:
@@ -41,15 +41,15 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 def test_a_program_has_its_arguments_its_variables_its_folder_and_its_exit_code(run: Run, tmp_path: Path) -> None:
     program = "import os, sys; print(sys.argv[1:], os.environ['COLOUR'], os.getcwd(), os.getpid()); sys.exit(7)"
-    process, said = run(program, "a", "b c", COLOUR="red")
+    process, output = run(program, "a", "b c", COLOUR="red")
     assert process.wait(WITHIN_S) == 7
-    assert said.read_text().split(maxsplit=4) == ["['a',", "'b", "c']", "red", f"{tmp_path} {process.pid}\n"]
+    assert output.read_text().split(maxsplit=4) == ["['a',", "'b", "c']", "red", f"{tmp_path} {process.pid}\n"]
 
 
 def test_a_program_that_throws_ends_with_1_and_a_traceback(run: Run) -> None:
-    process, said = run("raise KeyError('surprise')")
+    process, output = run("raise KeyError('surprise')")
     assert process.wait(WITHIN_S) == 1
-    assert said.read_text().endswith("KeyError: 'surprise'\n")
+    assert output.read_text().endswith("KeyError: 'surprise'\n")
 
 
 def test_a_signal_ends_a_process_with_its_number(run: Run) -> None:
@@ -79,7 +79,7 @@ def test_a_process_is_killed_when_its_starter_is(tmp_path: Path) -> None:
         sys.stdin.read()
         """
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "said")]
+    command = [sys.executable, "-c", program, str(tmp_path / "printed")]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as starter:
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
@@ -90,9 +90,9 @@ def test_a_process_is_killed_when_its_starter_is(tmp_path: Path) -> None:
 
 def test_nothing_of_the_starter_or_of_other_processes_is_left_open(run: Run) -> None:
     first, _ = run("import time; time.sleep(600)")
-    process, said = run("import os; print(sorted(os.listdir('/proc/self/fd'))[:4])")
+    process, output = run("import os; print(sorted(os.listdir('/proc/self/fd'))[:4])")
     assert process.wait(WITHIN_S) == 0
-    assert said.read_text() == "['0', '1', '2', '3']\n"  # 3: the folder that it lists
+    assert output.read_text() == "['0', '1', '2', '3']\n"  # 3: the folder that it lists
     assert first.poll() is None
 
 
@@ -121,8 +121,8 @@ def test_a_proxy_needs_nothing_that_another_command_has_imported(tmp_path: Path)
             command, cwd=tmp_path, env=environment(**variables(settings)), stdout=out, stderr=out
         )
     try:
-        said = wait_for(log.read_text, lambda text: "127.0.0.1:1" in text)
+        output = wait_for(log.read_text, lambda text: "127.0.0.1:1" in text)
     finally:
         process.kill()
         process.wait()
-    assert ("127.0.0.1:1" in said, "Traceback" in said) == (True, False), said
+    assert ("127.0.0.1:1" in output, "Traceback" in output) == (True, False), output

@@ -11,7 +11,7 @@ TESTS = [f"{module}::{name}" for module in MODULES for name in ("a", "b", "c")]
 
 
 class Node:
-    """A worker that is told what to run, and runs nothing."""
+    """A worker that is assigned what to run, and runs nothing."""
 
     shutting_down = False
 

@@ -66,7 +66,7 @@ def tree(name: str) -> ast.Module:
 
 
 def dotted(node: ast.AST) -> str:
-    """`time.time` for the expression that says so, else nothing."""
+    """`time.time` for that expression, else nothing."""
     return ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
 
 
@@ -119,7 +119,7 @@ def test_nothing_prints_but_the_command_line() -> None:
     assert found == []
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert [name for name in product() if (ROOT / name).read_text() and not ast.get_docstring(tree(name))] == []
 
 
@@ -133,7 +133,7 @@ def _counted(source: str) -> int:
     return sum(not line.lstrip().startswith("#") for line in source.splitlines())
 
 
-def test_modules_that_can_lose_a_message_say_why() -> None:
+def test_modules_that_can_lose_a_message_have_why_comments() -> None:
     shares = {}
     for place in WHY_MIN:
         sources = [(ROOT / name).read_text() for name in product() if name.startswith(place) and not _is_table(name)]
@@ -163,6 +163,28 @@ def test_each_module_that_may_lose_a_message_has_a_test_file_of_its_own() -> Non
     modules = [Path(name).stem for name in product() if name.startswith("delay_service/core/")]
     tests = {Path(name).name for name in tracked() if name.startswith("tests/unit/delay_service/core/")}
     assert [name for name in modules if name != "__init__" and f"test_{name}.py" not in tests] == []
+
+
+def forwarders_in(module: ast.Module) -> Iterator[str]:
+    """Private functions that do nothing but hand all their arguments on, in the same order. Public ones may be what a
+    protocol asks for."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and re.match(r"_[a-z]", node.name):
+            given = ", ".join(arg.arg for arg in node.args.args if arg.arg != "self")
+            body = node.body[ast.get_docstring(node) is not None :]
+            call = ast.unparse(body[0]) if given and len(body) == 1 and not node.decorator_list else ""
+            if re.fullmatch(rf"(return )?(await )?[\w.]+\({given}\)", call):
+                yield node.name
+
+
+def test_no_private_function_only_forwards() -> None:
+    assert [f"{name}: {found}" for name in product() for found in forwarders_in(tree(name))] == []
+
+
+def test_a_function_that_only_forwards_is_found() -> None:
+    source = "class A:\n    async def _a(self, b, c):\n        return await self._other.a(b, c)\n"
+    assert list(forwarders_in(ast.parse(source))) == ["_a"]
+    assert list(forwarders_in(ast.parse(source.replace("(b, c)\n", "(c, b)\n")))) == []
 
 
 def private_uses_in(module: ast.Module) -> Iterator[int]:

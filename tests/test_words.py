@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from cli.main import app
-from tests.test_tidy import ROOT, pages, product, tree
+from tests.test_tidy import ROOT, pages, product, tracked, tree
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
 
@@ -39,20 +39,23 @@ RENAMED = frozenset(
     }
 )
 """Names of classes that had the field's word put in their place. (`Moved` is also an act that the job reads.)"""
-INVERTED_MAX = {"reconcile": 42}
-"""Phrases of `METAPHORS` and `INVERSIONS` in the docstrings of a package; 0 where it is not named. It only ever
-becomes less."""
+
+VAGUE = re.compile(r"(?<![a-z0-9])(?:tells?|told|telling|says?|said|saying)(?![a-z0-9])", re.IGNORECASE)
+"""Used for the field's verbs: returns, reports, names, records, answers, is passed. Parts of identifiers count."""
+VAGUE_MAX = {"reconcile": 13, "mq": 69, "pages": 3, "tests": 4}
+"""`VAGUE` in the files of a folder, or in the pages (`.md`); 0 where it is not named. It only ever becomes less."""
 
 STILL = {"reconcile/logic/acts.py:Moved"}
-
-TWICE_MAX = 14
-"""Class names that two modules of one package share. It only ever becomes less."""
 
 REPLACED = re.compile(r"settle|(?<![a-z])claimants?(?![a-z])")
 """Parts of identifiers that had several meanings each. The glossary has a word for each meaning: complete, stable,
 recover, resolve; conditional message."""
-SCOPED = {"piece": ("kafkawire/", "rocketmq/wire/", "proxy/kafka/response_order.py", "proxy/kafka/frontend/")}
-"""Words with one meaning, and the modules that it belongs to: a piece is part of a byte stream."""
+SCOPED = {
+    "piece": ("kafkawire/", "rocketmq/wire/", "proxy/kafka/response_order.py", "proxy/kafka/frontend/"),
+    "elsewhere": ("kafkawire/client/", "mq/kafka/data_path/", "reconcile/spark/", "store/memory_tier.py"),
+}
+"""Words with one meaning, and the modules that it belongs to: a piece is part of a byte stream, elsewhere another
+broker, side or tier."""
 
 
 def classes() -> list[tuple[str, str]]:
@@ -72,7 +75,7 @@ def _prose(page: str) -> str:
     return re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", plain)
 
 
-def _said(name: str) -> Iterator[tuple[int, str]]:
+def _texts(name: str) -> Iterator[tuple[int, str]]:
     """Texts of a module that a user may see: all but docstrings."""
     silent = {
         id(node.value) for node in ast.walk(tree(name)) if isinstance(node, ast.Expr)
@@ -94,17 +97,17 @@ def test_pages_use_no_metaphors_of_our_own() -> None:
     assert found == []
 
 
-def test_pages_for_users_say_who_does_what() -> None:
+def test_pages_for_users_name_who_does_what() -> None:
     plain = pages()
     assert len(plain) > 15
     assert [f"{name}: {word}" for name in plain for word in found_in(_prose(name), INVERSIONS)] == []
 
 
-def test_errors_and_other_texts_say_who_does_what() -> None:
+def test_errors_and_other_texts_name_who_does_what() -> None:
     found = [
         f"{name}:{line}: {word}"
         for name in product()
-        for line, text in _said(name)
+        for line, text in _texts(name)
         for word in found_in(text, METAPHORS, INVERSIONS)
     ]
     assert found == []
@@ -117,21 +120,33 @@ def _docstrings(name: str) -> Iterator[str]:
             yield node.value.value
 
 
-def test_docstrings_say_who_does_what_and_never_less_than_before() -> None:
+def test_docstrings_name_who_does_what() -> None:
+    found = [
+        f"{name}: {word}"
+        for name in product()
+        for text in _docstrings(name)
+        for word in found_in(text, METAPHORS, INVERSIONS)
+    ]
+    assert found == []
+
+
+def test_acts_have_the_verbs_of_the_field() -> None:
     counted: Counter[str] = Counter()
-    for name in product():
-        for text in _docstrings(name):
-            counted[name.split("/")[0]] += len(found_in(text, METAPHORS, INVERSIONS))
-    assert {package: count for package, count in counted.items() if count} == INVERTED_MAX
+    for name in tracked():
+        if name.endswith((".py", ".md", ".html", ".js")) and name != "tests/test_words.py":
+            counted["pages" if name.endswith(".md") else name.split("/")[0]] += len(
+                found_in((ROOT / name).read_text(), VAGUE)
+            )
+    assert {place: count for place, count in counted.items() if count > VAGUE_MAX.get(place, 0)} == {}
 
 
-def test_the_help_of_commands_says_who_does_what() -> None:
+def test_the_help_of_commands_names_who_does_what() -> None:
     texts = list(helps(get_command(app)))
     assert len(texts) > 100
     assert [word for text in texts for word in found_in(text, METAPHORS, INVERSIONS)] == []
 
 
-def test_the_console_says_who_does_what() -> None:
+def test_the_console_names_who_does_what() -> None:
     scripts = sorted((ROOT / "api" / "console").rglob("*.js"))
     texts = [text for path in scripts for text in re.findall(r'"([^"\n]* [^"\n]*)"', path.read_text())]
     assert len(texts) > 100
@@ -156,12 +171,11 @@ def test_a_class_has_the_word_of_the_field() -> None:
     assert {f"{module}:{name}" for module, name in classes() if name in RENAMED} == STILL
 
 
-def test_fewer_class_names_are_shared_within_a_package_and_never_more() -> None:
+def test_no_two_modules_of_a_package_share_the_name_of_a_class() -> None:
     modules = defaultdict(set)
     for module, name in classes():
         modules[module.split("/")[0], name].add(module)
-    shared = sorted(key for key, found in modules.items() if len(found) > 1)
-    assert len(shared) == TWICE_MAX, shared
+    assert {key: found for key, found in modules.items() if len(found) > 1} == {}
 
 
 def _identifiers(name: str) -> Iterator[str]:

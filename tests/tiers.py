@@ -1,4 +1,4 @@
-"""Which tests `make test` leaves to `make test-all`: README.md, beside this file, says which and why.
+"""Which tests `make test` leaves to `make test-all`: README.md, beside this file, explains which and why.
 
 A test is for the thorough run alone where it is marked `thorough`, or where its parameter is. `sample`
 marks parameters.
@@ -16,7 +16,7 @@ THOROUGH = bool(os.environ.get("THOROUGH"))
 LEFT_OUT = {
     "tests/acceptance/test_more_partitions_on_kafka.py": "topics that grow; each run has units of it",
     "tests/acceptance/test_rules_on_kafka.py": "rules over several processes; each run has them in one",
-    "tests/console/test_reconcile_report.py": "how a page looks; each run has what it says",
+    "tests/console/test_reconcile_report.py": "how a page looks; each run has its content",
     "tests/deploy/test_compose_at_work.py": "starts everything that Compose would; each run has the parts",
     "tests/foreign/test_foreign.py": "needs the tools of other languages; each run has librdkafka and Python's",
     "tests/integration/kafka/test_hanging.py": "three nodes, and transactions that wait; each run has their model",

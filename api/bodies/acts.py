@@ -13,7 +13,7 @@ _MomentIn = Annotated[str | Int64 | None, Meta(description="RFC 3339 with offset
 
 
 class FilterIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages that wait in one topic; all of them where nothing else is said."""
+    """Messages that wait in one topic; all of them where no field is given."""
 
     topic: str
     key: Annotated[str | None, Meta(description="Only messages with this key, as UTF-8")] = None

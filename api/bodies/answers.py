@@ -124,8 +124,8 @@ class RepeatOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageOut(msgspec.Struct, frozen=True):
-    """A message as its owner knows it. Key, value and headers stand here with `view=full` while it waits; `history`
-    is what its owner remembers, and not told in lists."""
+    """A message as its owner knows it. Key, value and headers are here with `view=full` while it waits; `history`
+    is what its owner remembers, and not part of lists."""
 
     message_id: str
     topic: str
@@ -175,7 +175,7 @@ _Complete = Annotated[bool, Meta(description="Every shard's owner has answered; 
 
 
 class MessagesPage(msgspec.Struct, frozen=True):
-    """A page of a list of messages, which may be short; only `next_page_token: null` says that there is no more."""
+    """A page of a list of messages, which may be short; only `next_page_token: null` means that there is no more."""
 
     messages: Sequence[MessageOut]
     next_page_token: str | None
@@ -221,7 +221,7 @@ class DeadLetterOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadPage(msgspec.Struct, frozen=True):
-    """Dead letters, newest first; only `next_before: null` says that there are no more."""
+    """Dead letters, newest first; only `next_before: null` means that there are no more."""
 
     messages: Sequence[DeadLetterOut]
     next_before: str | None
@@ -346,6 +346,4 @@ class HealthOut(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process answers."""
 
     status: str
-    detail: Annotated[
-        str | None, Meta(description="What else there is to say: shards that have stalled, each with the reason.")
-    ] = None
+    detail: Annotated[str | None, Meta(description="Shards that have stalled, each with the reason.")] = None

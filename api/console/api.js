@@ -3,7 +3,7 @@
 const TIMEOUT_MS = 20_000; // an operation waits 10 s for its decision
 export const LONG_MS = 120_000; // what is done to many messages takes its time
 
-/** The server said no. `document` is its problem document, as it came. */
+/** The server refused. `document` is its problem document, as it came. */
 export class Problem extends Error {
   constructor(document) {
     super(document.detail ?? document.title ?? `status ${document.status}`);

@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 let aheadMs = 0;
 let best = Number.POSITIVE_INFINITY;
 
-/** The server said `moment` between two readings of this machine's clock: the shorter that took, the truer it is. */
+/** The server answered `moment` between two readings of this machine's clock: the shorter that took, the truer it is. */
 export function learn(serverMs, askedMs, answeredMs) {
   const tookMs = answeredMs - askedMs;
   if (!Number.isFinite(serverMs) || tookMs > best) return;
@@ -18,7 +18,7 @@ export function nowMs() {
   return Date.now() + aheadMs;
 }
 
-/** This machine's clock minus the server's, in ms, where it can be told apart from the answer's way. */
+/** This machine's clock minus the server's, in ms, where it can be distinguished from the answer's travel time. */
 export function skewMs() {
   return Number.isFinite(best) && Math.abs(aheadMs) > Math.max(2000, best) ? -aheadMs : 0;
 }

@@ -8,7 +8,7 @@ import { incomplete } from "./parts.js";
 const AGAIN_MS = 1000;
 
 /**
- * Ask in a dialog. `body` are nodes, `act(form)` does it and throws what the server says; resolves to whether it was
+ * Ask in a dialog. `body` are nodes, `act(form)` does it and throws the server's error; resolves to whether it was
  * done. `isReady` (optional) is a promise to wait for before it can be confirmed; it may fill the body.
  */
 export function ask({ title, body, confirm, act, isDangerous = false, isReady = null, setUp = null }) {
@@ -45,21 +45,21 @@ async function waitFor(isReady, yes, form, place) {
 
 /**
  * How much a dialog is about: the server is asked before the person is. `read()` resolves to its answer, `text(answer)`
- * says it. Part of a dialog's body, and its `isReady`. A count that is not whole can be confirmed; it is asked for again
+ * formats it. Part of a dialog's body, and its `isReady`. A count that is not whole can be confirmed; it is asked for again
  * every second, until it is whole or the dialog is closed.
  */
 export function counting(read, text) {
-  const said = h("p", { class: "countdown", role: "status" }, "Counting\u2026");
+  const count = h("p", { class: "countdown", role: "status" }, "Counting\u2026");
   const missing = h("div", { class: "answer" });
   const draw = (answer) => {
-    show(said, text(answer));
+    show(count, text(answer));
     show(missing, incomplete(answer, "It is asked for again every second."));
     return answer.complete !== false;
   };
   const isReady = async () => {
     if (!draw(await read())) untilWhole(missing, read, draw);
   };
-  return { body: [said, missing], isReady };
+  return { body: [count, missing], isReady };
 }
 
 async function untilWhole(place, read, draw) {

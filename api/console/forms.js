@@ -1,4 +1,4 @@
-// Fields, and what the server says about them: a fault stands next to the field that its pointer names.
+// Fields, and the server's errors about them: a fault is shown next to the field that its pointer names.
 
 import { h, show } from "./dom.js";
 import { zoneName } from "./format.js";
@@ -56,7 +56,7 @@ export function clearFaults(form) {
 }
 
 /**
- * Say at the fields what `problem` says about them, and the whole document in `place`. The first field at fault gets
+ * Show the errors of `problem` at their fields, and the whole document in `place`. The first field at fault gets
  * the focus.
  */
 export function showProblem(form, place, problem) {
@@ -75,7 +75,7 @@ function markFault(form, { pointer, detail }) {
   return control;
 }
 
-/** The field that a pointer names, or the one around it: `/headers/1/value` is said at `/headers`. */
+/** The field that a pointer names, or the one around it: `/headers/1/value` is shown at `/headers`. */
 function fieldAt(form, pointer) {
   for (let at = pointer; at; at = at.slice(0, Math.max(at.lastIndexOf("/"), 0))) {
     const found = form.querySelector(`[data-pointer="${CSS.escape(at)}"]`);
@@ -87,7 +87,7 @@ function fieldAt(form, pointer) {
 const LOOK_FIRST = "It is unknown whether the server did what you asked for. Look before you ask again.";
 
 /**
- * Do what a form asks, once at a time; what goes wrong is said in `place`, and where no answer comes, `advice`. True
+ * Do what a form asks, once at a time; errors are shown in `place`, and where no answer comes, `advice`. True
  * where it went well.
  */
 export async function submitting(form, place, act, advice = LOOK_FIRST) {

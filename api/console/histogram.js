@@ -69,7 +69,7 @@ function bar(bucket, index, wide, highest) {
   }, svg("title", null, `${spanText(bucket)}: ${counted(bucket.messages, "message")}`));
 }
 
-/** The same without words, for a row of a table: the figures beside it say what it shows. */
+/** The same without words, for a row of a table: the figures beside it have the values. */
 export function sparkline(answer) {
   const highest = Math.max(1, ...answer.counts);
   const wide = 200 / answer.counts.length;

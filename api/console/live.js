@@ -1,4 +1,4 @@
-// Keeps a view fresh, and says how fresh it is: live, paused, or what was known when the server was last heard of.
+// Keeps a view fresh, and shows how fresh it is: live, paused, or what was known when the server was last heard of.
 
 import { Problem, Unreachable } from "./api.js";
 import { nowMs } from "./clock.js";

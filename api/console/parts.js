@@ -4,7 +4,7 @@ import { away, when } from "./clock.js";
 import { h } from "./dom.js";
 import { bytes, count, hex, prettyJson, UNKNOWN } from "./format.js";
 
-/** States with their meaning; the mark says what the colour says. */
+/** States with their meaning; the mark means the same as the colour. */
 const STATES = {
   accepted: ["waits", "\u25cb"],
   pending: ["waits", "\u25cb"],
@@ -66,7 +66,7 @@ export function loading(what) {
   return h("p", { class: "loading" }, `Reading ${what}\u2026`);
 }
 
-/** A problem document as it is; what the installation has not is said calmly. */
+/** A problem document as it is; what the installation does not have is shown without alarm. */
 export function problemBox(problem, isSummary = false) {
   const { title, detail, status, errors, request_id: requestId, outcome } = problem.document;
   const tone = problem.isUnavailable ? "unavailable" : "problem";
@@ -79,7 +79,7 @@ export function problemBox(problem, isSummary = false) {
     h("p", { class: "fine" }, `${status} ${problem.type || "problem"}`, requestId ? `, request ${requestId}` : null));
 }
 
-/** Something is missing in what is shown; `advice` says what will become of that. */
+/** Something is missing in what is shown; `advice` explains what happens next. */
 export function incomplete(list, advice = "") {
   if (list.complete !== false) return null;
   const missing = list.missing_shards ?? [];
@@ -150,7 +150,7 @@ export function due(text) {
   return [when(text), " ", h("small", null, away(text))];
 }
 
-/** A button for something that this installation may not have: it says so instead of failing. */
+/** A button for something that this installation may not have: it is disabled with the reason instead of failing. */
 export function action(text, isOffered, onclick, attributes = {}) {
   if (isOffered) return h("button", { type: "button", onclick, ...attributes }, text);
   return h("button", {

@@ -23,7 +23,7 @@ export function optional(ask) {
   };
 }
 
-/** All topics; `hasFigures` where the installation says how they stand. */
+/** All topics; `hasFigures` where the installation reports their state. */
 export async function readTopics(signal) {
   const list = await get("v1/topics", {}, signal);
   return { ...list, hasFigures: list.topics.some((topic) => "pending" in topic) };

@@ -52,7 +52,7 @@ _NO_NUMBER = re.compile(rb"[:,\[]\s*(NaN|-?Infinity)")
 
 
 def _why_malformed(body: bytes, found: str) -> str:
-    """The decoder says where it stopped; these two mistakes have a name."""
+    """The decoder reports where it stopped; these two mistakes have a name."""
     if half := _HALF_A_PAIR.search(body):
         escape = (half[1] or half[2]).decode()
         return f"a string has one half of a surrogate pair, `{escape}`: no character, and UTF-8 has no bytes for it"

@@ -24,11 +24,11 @@ _SENDING = re.compile(r"POST /v1/topics/[^/]+/messages")
 _TAKEN = {b"idempotency-key": _SENDING, b"if-match": _CONDITIONAL}
 """Request headers that promise something, and where the promise is kept."""
 _ONCE = frozenset({b"idempotency-key", b"if-match", b"content-type", b"origin"})
-"""Given twice, only one of the values would count, and the client could not tell which."""
+"""Given twice, only one of the values would count, and the client could not know which."""
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
-"""An overloaded server is still alive, and says so."""
+"""An overloaded server is still alive, and answers so."""
 _UNSEEN = frozenset({"/healthz", "/readyz"})
-"""They say nothing that is worth a trick, and probes call them by any name."""
+"""They reveal nothing that is worth a trick, and probes call them by any name."""
 _ANSWERS = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
 """With every answer: what messages hold is never taken for a script, nor loaded into a page of another site."""
 

@@ -3,10 +3,10 @@
     Host     is ours: an IP address, localhost, or a name of `api.hosts`. A page whose own name is made to point here
              (DNS rebinding) is of the same origin as we are for the browser; only the name gives it away
     Origin   where it is given, names the host of this very request: browsers give it with every POST of a page
-    POST     says that its body is JSON, or has the header Delayline-Request: a form can do neither, in no browser
+    POST     declares its body as JSON, or has the header Delayline-Request: a form can do neither, in no browser
 
 Other methods that change something (PATCH, DELETE) no form has, and a script of another origin has to ask for them
-first (CORS), which is never answered with yes. docs/adr/0017-pages-of-other-sites.md says why it is done so.
+first (CORS), which is never answered with yes. docs/adr/0017-pages-of-other-sites.md has the reasons.
 """
 
 import ipaddress
@@ -47,7 +47,7 @@ class Hosts:
             raise Refusal(INVALID_REQUEST, "the Host header stands twice")
         elif not self._is_ours(host):
             name = host.decode("latin-1")[:200]
-            raise Refusal(MISDIRECTED, f"this server is not called {name!r}; api.hosts says what else it is called")
+            raise Refusal(MISDIRECTED, f"this server is not called {name!r}; api.hosts lists its other names")
         if (origin := headers.get(b"origin")) is not None and not is_same(origin, host):
             raise Refusal(FORBIDDEN, "a page of another origin asks for this")
         if headers.get(b"sec-fetch-site") not in _OWN_SITE and scope["method"] not in _HARMLESS:

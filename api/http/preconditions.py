@@ -24,7 +24,7 @@ _ASYNC = "respond-async"
 
 
 class OperationOptions(NamedTuple):
-    """`version` is None where any will do. `applied` says in the answer which preference was followed."""
+    """`version` is None where any will do. `applied` names in the answer the preference that was followed."""
 
     version: int | None
     wait_s: float

@@ -1,6 +1,6 @@
-"""Every way in which the API says no, as a problem document (RFC 9457), and the only place that builds one.
+"""Every way in which the API refuses, as a problem document (RFC 9457), and the only place that builds one.
 
-    Refusal       raised wherever the API finds something wrong; carries what the document will say
+    Refusal       raised wherever the API finds something wrong; carries the content of the document
     refusal_of    any other exception as a Refusal: errors of the queue, of owners, of the framework, and ours
     Problems      writes the document, counts it, and logs what only an operator can mend
 
@@ -95,7 +95,7 @@ class Refusal(DelaylineError):
     """A request, or a member of a batch, is refused.
 
     `status` replaces the kind's usual one; `allow` lists the methods of a 405; `close` ends the connection, because
-    the rest of the body will not be read; `results` tells the members of a batch apart; `outcome` says how a
+    the rest of the body will not be read; `results` has the result of each member of a batch; `outcome` is how a
     message has ended.
     """
 
@@ -133,7 +133,7 @@ def refused(kind: Kind, pointer: str, code: str, detail: str) -> Refusal:
 
 
 def refusal_of_schedule(invalid: Invalid, pointer: str) -> Refusal:
-    """What the reader of directives said about the part of the body at `pointer`."""
+    """What the reader of directives found in the part of the body at `pointer`."""
     return refused(_KIND_OF_REASON[invalid.reason], pointer, invalid.reason, invalid.detail)
 
 
@@ -152,7 +152,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def member_problem(refusal: Refusal) -> Problem:
-    """The problem of one member of a batch: the document around it says which request it belongs to."""
+    """The problem of one member of a batch: the document around it has the id of the request."""
     return Problem(_uri(refusal.kind), refusal.kind.title, refusal.status, refusal.detail, errors=refusal.faults)
 
 

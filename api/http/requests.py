@@ -85,7 +85,7 @@ def _too_large(bytes_max: int) -> Refusal:
 
 
 def refuse_body(request: Request) -> None:
-    """For requests whose parameters are in the query: what a body says would be ignored, and a purge that was to be
+    """For requests whose parameters are in the query: a body would be ignored, and a purge that was to be
     a dry run would be none. Raises Refusal."""
     headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
     if _has_body(headers):
@@ -108,7 +108,7 @@ def _has_body(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _check_type(headers: Mapping[bytes, bytes]) -> None:
-    """JSON must say that it is JSON. A browser lets any page post forms and plain text to any address, the user's own
+    """JSON must be declared as JSON. A browser lets any page post forms and plain text to any address, the user's own
     machine included; before it sends a page's `application/json` elsewhere, it asks there whether it may."""
     given = headers.get(b"content-type")
     if given != b"application/json" and (given is None or not _JSON_TYPE.fullmatch(given)):

@@ -45,7 +45,7 @@ _PROBLEMS = {
     408: "The body did not arrive in time",
     409: "It has ended: see `outcome`; several messages have this own id; a request with this key is in flight",
     410: "It has ended, and how is not kept any more",
-    412: "It has another version than `If-Match` says",
+    412: "It has another version than the one in `If-Match`",
     413: "Too large",
     415: "Not JSON",
     422: "Another request was accepted with this `Idempotency-Key`",

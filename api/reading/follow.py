@@ -94,16 +94,16 @@ class Followers:
         yield _HELLO
         for event in _events(page, positions):
             yield event
-        said_at_s = self._clock.monotonic_s()
-        asked_at_s = said_at_s
+        sent_at_s = self._clock.monotonic_s()
+        asked_at_s = sent_at_s
         while (found := await self._ask(lambda: self._take(topic, positions))) is not None:
             now_s = self._clock.monotonic_s()
             if found:
                 yield b"".join(_events(found, positions))
-                said_at_s = now_s
-            elif now_s - said_at_s >= self._heartbeat_s:
+                sent_at_s = now_s
+            elif now_s - sent_at_s >= self._heartbeat_s:
                 yield _HEARTBEAT
-                said_at_s = now_s
+                sent_at_s = now_s
             if not found and now_s - asked_at_s < EMPTY_PAUSE_S:
                 await asyncio.sleep(EMPTY_PAUSE_S)
             asked_at_s = self._clock.monotonic_s()
@@ -129,7 +129,7 @@ class Followers:
 
 
 def _events(page: Sequence[Seen], positions: Positions) -> Iterator[bytes]:
-    """An event per record; its id says where every partition stands behind it, so that a client that comes back with
+    """An event per record; its id has every partition's position behind it, so that a client that comes back with
     `Last-Event-ID` gets the next one."""
     for seen in page:
         positions[seen.partition] = seen.record.offset + 1
@@ -157,7 +157,7 @@ class EventStream(StreamingResponse):
             self._streams.leave(self._address)
 
     async def _to_the_end(self, scope: Scope, events: object) -> AsyncIterator[bytes]:
-        """What goes wrong becomes the last event, called `problem`: the status has been said already."""
+        """What goes wrong becomes the last event, called `problem`: the status has been sent already."""
         assert isinstance(events, AsyncIterator), "made from an async iterator"
         try:
             async for event in events:

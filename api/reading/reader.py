@@ -121,5 +121,5 @@ class Reader:
 
 def _in_order(partitions: Iterable[Sequence[Seen]]) -> list[Seen]:
     """One sequence by time, which never changes the order within a partition: its last n are the last of each
-    partition, so that positions can say where it begins."""
+    partition, so that positions can mark where it begins."""
     return list(heapq.merge(*partitions, key=lambda seen: seen.record.appended_at_ms))

@@ -113,7 +113,7 @@ class ControlRoutes:
         return sum(resolution.count for resolution in decided), missing
 
     async def pending(self, topic: str) -> tuple[int, Sequence[Shard]]:
-        """How many messages wait, and the shards that do not say."""
+        """How many messages wait, and the shards that do not answer."""
         count, _, missing = await self._pending(topic)
         return count, missing
 

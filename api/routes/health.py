@@ -33,8 +33,8 @@ _METRICS = Endpoint(
 
 
 class HealthRoutes:
-    """`readiness` says (ready, why not) without blocking; `scrapes` runs the collectors of `registry`, which may take
-    locks. Nothing here waits for the queue, so that they answer while it does not."""
+    """`readiness` returns (ready, why not) without blocking; `scrapes` runs the collectors of `registry`, which may
+    take locks. Nothing here waits for the queue, so that they answer while it does not."""
 
     def __init__(
         self, readiness: Callable[[], tuple[bool, str]], registry: CollectorRegistry, scrapes: Executor

@@ -108,7 +108,7 @@ class ManagingRoutes:
             raise Refusal(TOPIC_BUSY, f"{pending} messages wait for {topic}; force=true cancels them first")
         if unread := await self._topics.ask(lambda: self._unread(shards)):
             detail = f"the reconcile job has yet to read {unread} records of {topic}'s buffer"
-            raise Refusal(TOPIC_BUSY, f"{detail}; run it, or say force=true")
+            raise Refusal(TOPIC_BUSY, f"{detail}; run it, or pass force=true")
         return 0
 
     async def _pending(self, topic: str) -> int:
@@ -120,7 +120,7 @@ class ManagingRoutes:
             if pending or not missing:
                 return pending
             if self._services.clock.monotonic_s() >= until_s:
-                raise Refusal(OWNER_UNAVAILABLE, f"{len(missing)} shards do not say what waits there; ask again")
+                raise Refusal(OWNER_UNAVAILABLE, f"{len(missing)} shards do not answer what waits there; ask again")
             await asyncio.sleep(RETRY_S)
 
     def _until_s(self) -> float:
@@ -144,8 +144,8 @@ class ManagingRoutes:
             try:
                 return await self._topics.ask(lambda: self._services.admin.delete_topic(topic))
             except TopicBusy as error:
-                late = self._services.clock.monotonic_s() >= until_s
-                if late or (not forced and (await self._controls.pending(topic))[0]):
+                timed_out = self._services.clock.monotonic_s() >= until_s
+                if timed_out or (not forced and (await self._controls.pending(topic))[0]):
                     raise Refusal(TOPIC_BUSY, f"{error}; force=true cancels what waits") from error
             except TopicUnknown:
                 return None  # somebody else was faster: it is as it was asked for

@@ -76,7 +76,7 @@ class MessageRoutes:
                 raise Refusal(NOT_FOUND, "there is no such message")
 
     async def _operation(self, operation: OperationId) -> Response:
-        """Whatever came of it: that the record is an operation, the log alone says."""
+        """The result of an operation. Only the log shows that the record is one."""
         target = await self._topics.ask(lambda: self._target(operation))
         if target is None:
             raise Refusal(NOT_FOUND, "there is no such operation, or its record is not kept any more")

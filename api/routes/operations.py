@@ -2,7 +2,8 @@
 
 An operation is a record of the buffer, like the message: the shard's owner decides it in the order of the log, and
 its commit makes it true. The answer is given after that commit. Where it does not come in the time that the client
-gives it, the answer says that the operation is accepted, and under which id it can be asked for (`routes.messages`).
+gives it, the answer is that the operation is accepted, with the id under which it can be asked for
+(`routes.messages`).
 """
 
 from collections.abc import Sequence
@@ -115,7 +116,7 @@ class OperationRoutes:
         return options_of(request, self._settings.operation_timeout_s)
 
     async def new_time(self, request: Request) -> Header:
-        """What the body says. Raises Refusal."""
+        """The time in the body. Raises Refusal."""
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         schedule = decode(_PATCH, body).schedule
         return self._validator.time(schedule, self._clock.now_ms()) or _AT_ONCE
@@ -134,13 +135,13 @@ class OperationRoutes:
         options: OperationOptions,
         done: State | None = None,
     ) -> Response | None:
-        """Have the owner do it: None where it is done, or the message's state says that it was; an answer where
+        """Have the owner do it: None where it is done, or the message's state shows that it was; an answer where
         no owner has decided yet. Raises Refusal where it cannot be done, and OwnerUnavailable."""
         found = await self._messages.found(message_id)
         if found.state is done:
             return None
         if found.state not in WAITING:
-            raise _too_late(found)
+            raise _already_terminal(found)
         operation = await self._stored(message_id, directives, options.version)
         resolution = await self._decisions.decided(*operation, options.wait_s)
         if resolution is None:
@@ -175,10 +176,10 @@ def _accepted(operation: OperationId, message_id: MessageId, options: OperationO
 def _refusal(resolution: Resolution, found: Found) -> Refusal:
     if resolution.reason == inquiry.VERSION_MISMATCH and found.state in WAITING:
         return Refusal(VERSION_MISMATCH, f"it has version {found.version}, and nothing was changed")
-    return _too_late(found)
+    return _already_terminal(found)
 
 
-def _too_late(found: Found) -> Refusal:
+def _already_terminal(found: Found) -> Refusal:
     if found.ending is None:  # it goes to the dead letters, or its owner has forgotten how it ended
         return Refusal(ALREADY_TERMINAL, f"it is {found.state.value} and cannot be changed any more", status=409)
     outcome = ending_out(found.ending)

@@ -139,7 +139,7 @@ class SendRoutes:
         mode = _mode(request)
         topic: str = request.path_params["topic"]
         self._topics.check_writable(topic)
-        body = await self._body(request)
+        body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         try:
             message = decode(_SINGLE, body)
         except Refusal as refusal:
@@ -154,15 +154,13 @@ class SendRoutes:
 
     async def preview(self, request: Request) -> Response:
         Query(request)
-        asked = decode(_PREVIEW, await self._body(request))
+        body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
+        asked = decode(_PREVIEW, body)
         now_ms = self._clock.now_ms()
         directives = self._validator.directives(asked.schedule, now_ms)
         schedule = self._validator.schedule(directives, now_ms)
         moments = [format_moment(due_ms) for due_ms in islice(_due_times(schedule, now_ms), asked.count)]
         return json_answer(200, PreviewOut(format_moment(now_ms), not directives, moments))
-
-    async def _body(self, request: Request) -> bytes:
-        return await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
 
     async def _send_single(
         self, request: Request, topic: str, message: MessageIn, mode: Mode, key: Idempotency | None
@@ -257,17 +255,17 @@ class SendRoutes:
     async def _sent(self, target: Target, batch: _Batch, appends: list[Append]) -> dict[int, _Sent]:
         topic, positions = target.info.name, await self._sender.append(target, appends)
         drafts = list(batch.drafts.values())
-        told: list[SentMessage | Refusal] = self._sender.sent(topic, drafts, positions)
+        results: list[SentMessage | Refusal] = self._sender.sent(topic, drafts, positions)
         conditional = {
             number: Sent(draft, positions[number], message)
             for number, draft in enumerate(drafts)
-            if draft.is_conditional and isinstance(message := told[number], SentMessage)
+            if draft.is_conditional and isinstance(message := results[number], SentMessage)
         }
         decided = await self._decisions.await_decisions(topic, list(conditional.values()))
         for number, (answer, _) in zip(conditional, decided, strict=True):
-            told[number] = answer
+            results[number] = answer
         sent: dict[int, _Sent] = {}
-        for number, (index, answer) in enumerate(zip(batch.drafts, told, strict=True)):
+        for number, (index, answer) in enumerate(zip(batch.drafts, results, strict=True)):
             if isinstance(answer, SentMessage):
                 sent[index] = answer
             else:

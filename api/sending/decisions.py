@@ -29,14 +29,14 @@ ENDED = "ended"
 
 
 class Sent(NamedTuple):
-    """A message that is stored, and what its sender would be told if it takes its place."""
+    """A message that is stored, and what its sender would be answered if it takes its place."""
 
     draft: Draft
     position: Position
     message: SentMessage
 
 
-class Told(NamedTuple):
+class SendAnswer(NamedTuple):
     """The answer to a sender; `replayed` if an earlier request got the same one."""
 
     answer: SentMessage | Refusal
@@ -80,33 +80,33 @@ class DecisionWaiter:
             raise OwnerUnavailable("the operation's shard has no owner right now")
         return standing.next_offset > operation.offset
 
-    async def await_decisions(self, topic: str, sent: Sequence[Sent]) -> list[Told]:
+    async def await_decisions(self, topic: str, sent: Sequence[Sent]) -> list[SendAnswer]:
         """The answers to the senders; for a conditional message once it is decided."""
-        answers = [Told(one.message) for one in sent]
+        answers = [SendAnswer(one.message) for one in sent]
         conditional = [number for number, one in enumerate(sent) if one.draft.is_conditional]
-        told = await asyncio.gather(*(self._answer(topic, sent[number]) for number in conditional))
-        for number, answer in zip(conditional, told, strict=True):
+        decided = await asyncio.gather(*(self._answer(topic, sent[number]) for number in conditional))
+        for number, answer in zip(conditional, decided, strict=True):
             answers[number] = answer
         return answers
 
-    async def _answer(self, topic: str, sent: Sent) -> Told:
+    async def _answer(self, topic: str, sent: Sent) -> SendAnswer:
         shard = Shard(topic, sent.position.partition)
         resolution = await self.decided(shard, sent.position.offset, self._operation_timeout_s)
         if resolution is None:
-            return Told(Refusal(OWNER_UNAVAILABLE, UNDECIDED))
+            return SendAnswer(Refusal(OWNER_UNAVAILABLE, UNDECIDED))
         if resolution.outcome is not Outcome.DUPLICATE or resolution.successor is None:
-            return Told(sent.message)
+            return SendAnswer(sent.message)
         if resolution.reason == inquiry.IDEMPOTENCY_REUSED:
-            return Told(Refusal(IDEMPOTENCY_REUSED, "another request was accepted with this idempotency-key"))
+            return SendAnswer(Refusal(IDEMPOTENCY_REUSED, "another request was accepted with this idempotency-key"))
         survivor = MessageId.parse(resolution.successor)
         try:
             found = await self._bridge.result(self._owners.find(survivor), self._owner_timeout_s)
         except (TimeoutError, OwnerUnavailable):
-            return Told(Refusal(OWNER_UNAVAILABLE, UNDECIDED))
+            return SendAnswer(Refusal(OWNER_UNAVAILABLE, UNDECIDED))
         known = found if isinstance(found, Found) else None
         if resolution.reason == inquiry.IDEMPOTENCY:
-            return Told(_first(survivor, known, sent.message), replayed=True)
-        return Told(_survivor(survivor, known, sent.message))
+            return SendAnswer(_first(survivor, known, sent.message), replayed=True)
+        return SendAnswer(_survivor(survivor, known, sent.message))
 
 
 def _first(message_id: MessageId, known: Found | None, sent: SentMessage) -> SentMessage:

@@ -64,7 +64,7 @@ _OTHERS = {
     "on_conflict": _ON_CONFLICT,
     "retry": b"delay-retry",
 }
-"""Fields of a schedule and the directives that say the same."""
+"""Fields of a schedule and the directives of the same meaning."""
 
 _FIELD_OF = {name.decode(): field for field, name in (_TIMES | _OTHERS).items()}
 _others_of = attrgetter(*_OTHERS)
@@ -121,13 +121,13 @@ class ScheduleValidator:
     def directives(
         self, schedule: ScheduleIn, now_ms: int, default: Callable[[], Sequence[Header]] = tuple
     ) -> Sequence[Header]:
-        """The headers that enter the log; none where no delay was asked for. `default` says when, where the schedule
-        does not. Raises Refusal."""
-        said = _others_of(schedule)
-        if said == _NO_OTHERS:
+        """The headers that enter the log; none where no delay was asked for. `default` is used where the schedule has
+        no time. Raises Refusal."""
+        others = _others_of(schedule)
+        if others == _NO_OTHERS:
             time = self.time(schedule, now_ms)
             return () if time is None else (time,)
-        named = zip(_OTHERS.values(), said, strict=True)
+        named = zip(_OTHERS.values(), others, strict=True)
         headers: list[Header] = [(name, str(value).encode()) for name, value in named if value is not None]
         if any(getattr(schedule, field) is not None for field in _TIMES):
             headers.insert(0, self.time(schedule, now_ms) or _NO_DELAY)
@@ -137,7 +137,7 @@ class ScheduleValidator:
         return () if isinstance(verdict, Immediate) else headers
 
     def time(self, schedule: TimeIn, now_ms: int) -> Header | None:
-        """The one header that says when; None where no delay was asked for. Raises Refusal.
+        """The one header with the time; None where no delay was asked for. Raises Refusal.
 
         However a delay is written, the log gets `delay-ms`: its meaning depends neither on the level table of a
         configuration nor on the grammar of durations. A moment stays as it is written.
@@ -166,7 +166,7 @@ class ScheduleValidator:
 
 
 def _written(*times: str | int | None) -> list[Header]:
-    """What the fields of a schedule say, as directives."""
+    """The fields of a schedule, as directives."""
     return [
         (name, str(time).encode()) for name, time in zip(_TIMES.values(), times, strict=False) if time is not None
     ]
@@ -181,7 +181,7 @@ _QUOTED = re.compile(r"`([a-z-]+)`")
 
 
 def _as_field(directive: re.Match[str]) -> str:
-    """A directive, named as the field that says the same."""
+    """A directive, named as the field of the same meaning."""
     return f"`{_FIELD_OF.get(directive[1], directive[1])}`"
 
 
@@ -201,8 +201,8 @@ def _schedule_of(verdict: Verdict) -> Schedule | Immediate:
 
 
 class _Headers(NamedTuple):
-    """What a message's headers and its schedule become: encoded, and what of it a draft says. `unheeded` are names
-    that are counted for each message that has them."""
+    """What a message's headers and its schedule become: encoded, and what of it a draft contains. `unheeded` are
+    names that are counted for each message that has them."""
 
     topic: str
     given: Sequence[HeaderIn] | None
@@ -307,7 +307,7 @@ class Drafter:
         return directives
 
     def _default(self, topic: str) -> Sequence[Header]:
-        """A default delay enters the log like any other: it holds even before the log's own rules say so."""
+        """A default delay enters the log like any other: it holds even before the log's own rules do."""
         delay_ms = self._rules_for(topic).default_delay_ms
         return [(_DELAY_MS, b"%d" % delay_ms)] if delay_ms and self._is_delay_enabled(topic) else ()
 

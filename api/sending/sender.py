@@ -98,15 +98,15 @@ class Sender:
     def sent(self, topic: str, drafts: Sequence[Draft], positions: Sequence[Position]) -> list[SentMessage | Refusal]:
         """What stored messages are to their sender. Hot: once per message; those of a batch share their times."""
         sent: list[SentMessage | Refusal] = []
-        told: tuple[Sequence[Header], int, _Times | Refusal] = (), -1, _Times(0, "")
+        last: tuple[Sequence[Header], int, _Times | Refusal] = (), -1, _Times(0, "")
         for draft, (_, name, offset, at_ms) in zip(drafts, positions, strict=True):
             partition, accepted_at, directives = partition_label(name), _moment(at_ms), draft.directives
             if not directives:
                 sent.append(SentMessage(None, topic, partition, "delivered", accepted_at, None))
                 continue
-            if directives is not told[0] or at_ms != told[1]:
-                told = directives, at_ms, self._times(directives, at_ms)
-            if isinstance(times := told[2], Refusal):
+            if directives is not last[0] or at_ms != last[1]:
+                last = directives, at_ms, self._times(directives, at_ms)
+            if isinstance(times := last[2], Refusal):
                 sent.append(times)
                 continue
             due_ms, due_at = times

@@ -1,6 +1,6 @@
 """Processes beside the bench: started, asked, ended, never waited for without a limit.
 
-A child says its usage when it is ready and for each line on its stdin, and ends when stdin does.
+A child reports its usage when it is ready and for each line on its stdin, and ends when stdin does.
 """
 
 import json
@@ -16,7 +16,7 @@ from bench.report import cpu_s, resident_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 LIFE_S = 3600.0
-"""A child that is still there after this time is killed, and whoever waits for it is told."""
+"""A child that is still there after this time is killed, and its parent gets an error."""
 STOP_S = 30.0
 
 
@@ -34,15 +34,15 @@ class Child:
         self._module = module
         self._process = process
         self.pid = process.pid
-        self.told = Usage(0.0, 0)  # its latest usage
+        self.latest = Usage(0.0, 0)  # its latest usage
 
     def wait_ready(self) -> Usage:
-        """Until it says so; some say so more than once, and answer no questions before the last time."""
-        self.told = Usage(*self.hear())
-        return self.told
+        """Until it reports ready; some do so more than once, and answer no questions before the last time."""
+        self.latest = Usage(*self.hear())
+        return self.latest
 
     def hear(self) -> Any:
-        """The next thing it says, other than its usage in some of them."""
+        """The next thing it reports, other than its usage in some of them."""
         return json.loads(self._line())
 
     def ask(self, word: str) -> None:
@@ -75,7 +75,7 @@ class Child:
 
 @contextmanager
 def child(module: str, **arguments: object) -> Iterator[Child]:
-    """`module` of this package with these arguments, which JSON can tell; stopped at the end."""
+    """`module` of this package with these arguments, which JSON can hold; stopped at the end."""
     command = [sys.executable, "-m", f"bench.on_kafka.{module}", json.dumps(arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
@@ -99,7 +99,7 @@ def arguments() -> dict[str, Any]:
     return given
 
 
-def say_ready() -> None:
+def report_ready() -> None:
     sys.stdout.write(json.dumps(Usage(cpu_s(), resident_bytes())) + "\n")
     sys.stdout.flush()
 
@@ -107,4 +107,4 @@ def say_ready() -> None:
 def answer_questions() -> None:
     """Returns when this child is to end."""
     for _ in sys.stdin:
-        say_ready()
+        report_ready()

@@ -10,7 +10,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from bench.on_kafka.broker import ANSWER_S
-from bench.on_kafka.child import answer_questions, arguments, say_ready
+from bench.on_kafka.child import answer_questions, arguments, report_ready
 
 BATCH = 5000
 _POLL_S = 0.1
@@ -50,7 +50,7 @@ def main(servers: str, source: str, target: str) -> None:
     thread.start()
     if not assigned.wait(ANSWER_S):
         raise RuntimeError("no assignment")
-    say_ready()
+    report_ready()
     answer_questions()
     stopping.set()
     thread.join()

@@ -108,7 +108,7 @@ def fetch_kroxylicious() -> Path:
 
 
 def _copy_jars(folder: Path) -> None:
-    """All or nothing. (It is `kroxylicious.xml` that says what is copied.)"""
+    """All or nothing. (`kroxylicious.xml` lists what is copied.)"""
     maven = shutil.which("mvn")
     if maven is None:
         raise Unavailable("there is no mvn on the path")

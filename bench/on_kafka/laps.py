@@ -1,4 +1,4 @@
-"""Laps of traffic through doors, in turns, and what a report says of them."""
+"""Laps of traffic through doors, in turns, and their report."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def produced_anew(door: Door, place: Place, mb: float, *, mb_per_s: float = 0, d
     return lap
 
 
-# --- what a report says; `straight` is the door that is the broker itself
+# --- the report; `straight` is the door that is the broker itself
 
 
 def add_rates(report: Report, what: str, rounds: Rounds, straight: Door, ours: Door, wanted: float) -> None:

@@ -10,7 +10,7 @@ from bench.report import Report
 from tests.brokers.distribution import Unavailable
 
 LOG_BYTES = 5e9
-"""What a bench writes at most, unless it says otherwise."""
+"""What a bench writes at most, unless it sets another bound."""
 
 
 def on_broker(report: Report, measure: Callable[[str], None], *, log_bytes: float = LOG_BYTES) -> Report:

@@ -9,7 +9,7 @@ import time
 from confluent_kafka import Producer
 
 from bench.on_kafka.broker import ANSWER_S, PARTITIONS, headers, values
-from bench.on_kafka.child import answer_questions, arguments, say_ready
+from bench.on_kafka.child import answer_questions, arguments, report_ready
 from delayline.clock import SystemClock
 
 TICK_S = 0.01
@@ -36,7 +36,7 @@ def main(servers: str, topic: str, count: int, per_s: int, delay_ms_min: int, de
         time.sleep(TICK_S)
     if producer.flush(ANSWER_S):
         raise RuntimeError("not acknowledged")
-    say_ready()
+    report_ready()
     answer_questions()
 
 

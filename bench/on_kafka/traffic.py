@@ -1,7 +1,7 @@
 """A client of a door, in a process of its own: one lap of producing or consuming, timed from within.
 
 Ready when it is connected, and has sent a record to every partition, so that nothing is learned or made in the lap.
-A word on its stdin begins the lap; it says what it took when that is over. Records are of 1 KiB, in librdkafka's own
+A word on its stdin begins the lap; it reports its times when that is over. Records are of 1 KiB, in librdkafka's own
 batches.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from bench.on_kafka.broker import ANSWER_S, PARTITIONS, Headers
-from bench.on_kafka.child import arguments, say_ready
+from bench.on_kafka.child import arguments, report_ready
 from delayline.clock import SystemClock
 
 RECORD_BYTES = 1024
@@ -93,7 +93,7 @@ def produce(servers: str, topic: str, count: int, per_s: int, delayed_share: flo
     settle()
     wall_s = _CLOCK.monotonic_s() - start_s
     latencies_ms.sort()
-    _say(Timed(wall_s, latencies_ms[len(latencies_ms) // 2], latencies_ms[len(latencies_ms) * 99 // 100]))
+    _report(Timed(wall_s, latencies_ms[len(latencies_ms) // 2], latencies_ms[len(latencies_ms) * 99 // 100]))
     producer.poll(0)
 
 
@@ -117,16 +117,16 @@ def consume(servers: str, topic: str, count: int) -> None:
         found += len(messages)
         if _CLOCK.monotonic_s() > until_s:
             raise RuntimeError(f"{topic}: {count - found:,} records are missing after {DRAIN_S:.0f} s")
-    _say(Timed(_CLOCK.monotonic_s() - start_s))
+    _report(Timed(_CLOCK.monotonic_s() - start_s))
     consumer.close()
 
 
 def _wait_for_the_word() -> None:
-    say_ready()
+    report_ready()
     sys.stdin.readline()
 
 
-def _say(timed: Timed) -> None:
+def _report(timed: Timed) -> None:
     sys.stdout.write(json.dumps(timed) + "\n")
     sys.stdout.flush()
 

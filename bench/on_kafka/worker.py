@@ -13,7 +13,7 @@ from uuid import uuid4
 from prometheus_client import CollectorRegistry
 
 from bench.on_kafka.broker import PARTITIONS
-from bench.on_kafka.child import answer_questions, arguments, say_ready
+from bench.on_kafka.child import answer_questions, arguments, report_ready
 from delay_service.core.history import History
 from delay_service.core.shard_settings import ShardSettings
 from delay_service.worker.decisions import Decisions
@@ -44,7 +44,7 @@ def main(servers: str, namespace: str, topic: str, folder: str, others: list[str
 
 @contextmanager
 def running(kafka: KafkaSettings, topics: Sequence[str], folder: str) -> Iterator[Worker]:
-    """The worker in a thread of its own: it says so when it starts to work, and when it has caught up with all."""
+    """The worker in a thread of its own: it reports when it starts to work, and when it has caught up with all."""
     logs.configure("text", "warning")
     clock = SystemClock()
     queue = KafkaQueue(kafka, clock)
@@ -59,11 +59,11 @@ def running(kafka: KafkaSettings, topics: Sequence[str], folder: str) -> Iterato
     thread = Thread(target=worker.run, name="worker")
     thread.start()
     set_up_interpreter()
-    say_ready()
+    report_ready()
     shards = shards_of(topics)
     while not worker.call(lambda: all(_caught_up(worker, shard) for shard in shards)).result():
         time.sleep(READY_POLL_S)
-    say_ready()
+    report_ready()
     yield worker
     worker.stop()
     thread.join()

@@ -1,4 +1,4 @@
-"""RocketMQ's own Java client as a process beside the bench, told what to do line by line."""
+"""RocketMQ's own Java client as a process beside the bench, which gets its commands line by line."""
 
 import subprocess
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ class JavaPeer:
 
     def _answered(self, word: str) -> None:
         """Its logging speaks on the same stream."""
-        said = _pipe(self._process.stdout)
-        if all(line.strip() != word for line in iter(said.readline, "")):
-            raise RuntimeError(f"the Java client has ended before it said {word!r}")
+        output = _pipe(self._process.stdout)
+        if all(line.strip() != word for line in iter(output.readline, "")):
+            raise RuntimeError(f"the Java client has ended before it printed {word!r}")
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Flow:
         return self._stops[-1].at_ms
 
     def go_on(self, messages: int) -> None:
-        """All shards say how far they are; everything is done."""
+        """All shards report how far they are; everything is done."""
         offset = self._stops[-1].offset + messages // SHARDS
         self._stops.append(_Stop(offset, self._base_ms + offset * SHARDS * STEP_MS))
 
@@ -84,10 +84,10 @@ class Flow:
             for shard in range(SHARDS)
         ]
         asked = ranges[_MARKS]
-        said = [mark for mark in marks if asked.start <= mark[1] < asked.end]
+        planned = [mark for mark in marks if asked.start <= mark[1] < asked.end]
         outcomes = done.select("audit_partition", "audit_offset", "topic", "shard", F.col("done_ms").alias("at_ms"))
         named = outcomes.withColumns({"kind": F.lit(OUTCOMES), "rows": F.lit(1).cast("long")})
-        known = small(spark, said, AUDIT_RECORDS).unionByName(named, allowMissingColumns=True)
+        known = small(spark, planned, AUDIT_RECORDS).unionByName(named, allowMissingColumns=True)
         return Audit(known, done)
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:

@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 def add_figures(report: Report, span_min: int, rolled: Sequence[Sample], kept: Sequence[Sample]) -> None:
-    """What a report says of a run with rolling beyond `span_min` records, and one without rolling."""
+    """The report of a run with rolling beyond `span_min` records, and one without rolling."""
     share = rolled[-1].disk_bytes / max(1, kept[-1].disk_bytes)
     report.add("rolling: size at the end, in that without", share, "", Target("<=", 0.5))
     report.add("rolling: last quarter in second quarter", growth(rolled))

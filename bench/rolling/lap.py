@@ -90,8 +90,8 @@ def _body(dice: random.Random, delay_ms: int) -> bytes:
 def lap(
     queue: Queue, folder: Path, traffic: Traffic, span_min: int, disk_bytes: Callable[[], int]
 ) -> Sequence[Sample]:
-    """The samples of one run; `folder` holds the index. `disk_bytes` says what the buffer takes on the queue's disk.
-    Raises RuntimeError where nothing is delivered any more."""
+    """The samples of one run; `folder` holds the index. `disk_bytes` returns what the buffer takes on the queue's
+    disk. Raises RuntimeError where nothing is delivered any more."""
     tally = Tally()
     with _working(queue, folder, traffic, span_min, tally) as worker:
         samples: list[Sample] = []

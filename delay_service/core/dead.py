@@ -1,4 +1,4 @@
-"""Dead letters: the record as it came, with headers that say what it was and why it could not be delivered."""
+"""Dead letters: the record as it came, with headers for what it was and why it could not be delivered."""
 
 from hashlib import sha256
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a batch says about the records that it takes: delivered, dead-lettered, expired, or a series that goes on.
+"""What a batch writes about the records that it takes: delivered, dead-lettered, expired, or a series that goes on.
 
 Pure; called once per batch by `delay_service.core.shard`, which decides what is taken.
 """
@@ -12,7 +12,7 @@ from delay_service.core.dead import Refusal, as_it_came, encode_dead, left_out
 from delay_service.core.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.core.series import Firing, fire
 from delay_service.core.targets import Known, Move, Target
-from delayline.buffer.facts import message_id, row_name
+from delayline.buffer.facts import message_id, row_id_of
 from delayline.buffer.outcome import (
     DEADLINE,
     LATE_MAX,
@@ -54,28 +54,28 @@ class Draft:
     deliveries: list[Pair] = field(default_factory=list)
     appends: list[bytes] = field(default_factory=list)
     dead: list[bytes] = field(default_factory=list)
-    elsewhere: list[Append] = field(default_factory=list)
+    cross_partition: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
     plain: list[PlainRows] = field(default_factory=list)
     moved: dict[Key, Move] = field(default_factory=dict)
     closed: list[tuple[bytes, Known]] = field(default_factory=list)
 
-    def name(self, ended: Sequence[tuple[int, int]], next_offset: int, cancelled: Sequence[Key]) -> None:
-        """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
-        does not cover, and what is cancelled."""
-        # rule name-cancel: the cursor does not cover what is cancelled: a takeover would deliver it.
+    def decide(self, ended: Sequence[tuple[int, int]], next_offset: int, cancelled: Sequence[Key]) -> None:
+        """What ends otherwise than by the cursor of this commit gets a decision record: deliveries that it does not
+        cover, and what is cancelled."""
+        # rule decision-cancel: the cursor does not cover what is cancelled: a takeover would deliver it.
         uncovered = [*(Key(*key) for key in ended if key[1] >= next_offset), *cancelled]
-        # rule name-above-O: the cursor does not cover deliveries at or above O: delivered twice.
+        # rule decision-above-O: the cursor does not cover deliveries at or above O: delivered twice.
         if uncovered:
             self.appends.append(encode_decision(uncovered))
 
     def roll(self, target: Target) -> None:
         """Re-append a record as it is."""
-        key, name = target.key, target.name
+        key, row_id = target.key, target.row_id
         self.moved[key], body = target.carried_on(key.due_ms)
         self.appends.append(body)
         accepted_at_ms = accepted_at_ms_of(target.packed)
-        self.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL))
+        self.rows.append(AuditRow(key.offset, row_id, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, row_id, ROLL))
 
 
 class Drafter:
@@ -90,8 +90,8 @@ class Drafter:
     def target(self, key: Key, value: bytes) -> Target:
         """A record of the index, taken apart."""
         meta, packed = decode_value(value)
-        named = message_id(self._shard, key, meta)
-        return Target(key, value, meta, packed, named, row_name(named, meta.terms if meta else None))
+        first_id = message_id(self._shard, key, meta)
+        return Target(key, value, meta, packed, first_id, row_id_of(first_id, meta.terms if meta else None))
 
     def draft(self, entries: Sequence[PlainEntry], now_ms: int, expired_before_ms: int, refused: Refusals) -> Draft:
         """What was due before `expired_before_ms` expires. Hot: a plain message asks for nothing but a time (its
@@ -101,12 +101,12 @@ class Drafter:
         if not entries:
             return draft
         dues_ms, offsets, values = zip(*entries, strict=True)
-        # rule plain-all: one record that is late, refused or asks for more would be delivered like a plain one.
+        # rule plain-all: one that has expired, is refused or asks for more would be delivered like a plain one.
         if min(dues_ms) >= expired_before_ms and not refused and not any(map(_FIRST_BYTE, values)):
             draft.deliveries = self._deliver_plain(draft, dues_ms, offsets, values)
             return draft
         plain = [
-            # rule plain-one: a record that is too late or refused would be delivered like a plain one.
+            # rule plain-one: a record that has expired or is refused would be delivered like a plain one.
             value[0] == 0 and due_ms >= expired_before_ms and not (refused and (due_ms, offset) in refused)
             for due_ms, offset, value in entries
         ]
@@ -141,14 +141,14 @@ class Drafter:
 
     def _unusual(self, draft: Draft, entry: Entry, now_ms: int, expired_before_ms: int, refused: Refusals) -> None:
         """A record with metadata: one that could not be read or whose directive was refused goes as it came, another
-        has been re-appended or asks for more than a time. Or one that is too late, or refused by its target."""
+        has been re-appended or asks for more than a time. Or one that has expired, or is refused by its target."""
         target = self.target(entry.key, entry.value)
         meta = target.meta
         if meta is not None and meta.dead_code is not None:
             why = Refusal(
                 meta.dead_code, meta.dead_reason or "", target.key in refused and refused[target.key].left_out
             )
-            self._dead_letter(draft, target.key, target.name, meta.accepted_at_ms, why, as_it_came(target.packed))
+            self._dead_letter(draft, target.key, target.row_id, meta.accepted_at_ms, why, as_it_came(target.packed))
         else:
             terms = target.terms or _NO_TERMS
             self._with_terms(draft, target, terms, now_ms, expired_before_ms, refused.get(target.key))
@@ -165,7 +165,7 @@ class Drafter:
         due_ms, offset = target.key
         is_last = terms.series is None or (refusal is not None and refusal.ends)
         firing = Firing(due_ms) if is_last else fire(terms, due_ms, now_ms)
-        successor = None if firing.next_due_ms is None else row_name(target.message_id, firing.next_terms)
+        successor = None if firing.next_due_ms is None else row_id_of(target.message_id, firing.next_terms)
         accepted_at_ms = accepted_at_ms_of(target.packed)
         outcome: Outcome | None = Outcome.DELIVERED
         reason = None
@@ -176,12 +176,12 @@ class Drafter:
         elif refusal is not None:
             original = decode_packed(target.packed)
             original = original if terms.retry is None else as_sent_back(original, terms.retry)
-            self._dead_letter(draft, target.key, target.name, accepted_at_ms, refusal, original, successor)
+            self._dead_letter(draft, target.key, target.row_id, accepted_at_ms, refusal, original, successor)
             outcome = None  # its row is written
         # rule deadline: a message would be delivered behind its deadline, or expire at it.
         elif expires_ms is not None and now_ms > expires_ms:
             outcome, reason = Outcome.EXPIRED, DEADLINE
-        # rule late-tick: a series would expire by a missed tick that it makes up for: lost.
+        # rule expired-tick: a series would expire by a missed tick that it makes up for: lost.
         elif firing.tick_ms < expired_before_ms:
             outcome, reason = Outcome.EXPIRED, LATE_MAX
         elif terms.retry is not None:
@@ -190,7 +190,7 @@ class Drafter:
             # rule tick: the occurrence would carry the time of a tick that was missed.
             self._deliver(draft, target, firing.tick_ms, accepted_at_ms)
         if outcome is not None:
-            row = AuditRow(offset, target.name, due_ms, accepted_at_ms, outcome, successor, reason)
+            row = AuditRow(offset, target.row_id, due_ms, accepted_at_ms, outcome, successor, reason)
             draft.rows.append(row)
         if firing.next_due_ms is None:
             # rule key-ended: a repeated request for what was delivered would be accepted: delivered twice.
@@ -202,12 +202,12 @@ class Drafter:
         timestamp = self._timestamp
         stamp = None if timestamp == "delivery" else tick_ms if timestamp == "due" else accepted_at_ms
         # rule occurrence-id: all occurrences would have one id, and receivers would drop the later ones.
-        draft.deliveries.append((seal(target.packed, target.name.encode(), tick_ms), stamp))
+        draft.deliveries.append((seal(target.packed, target.row_id.encode(), tick_ms), stamp))
 
     def _give_back(self, draft: Draft, target: Target, retry: Retry) -> tuple[Outcome, str]:
         """To the consumer group that has sent it back; outcome and reason."""
         due_ms = target.key.due_ms
-        draft.elsewhere.append(give_back(retry, self._shard, self._names, target.packed, target.name, due_ms))
+        draft.cross_partition.append(give_back(retry, self._shard, self._names, target.packed, target.row_id, due_ms))
         return (Outcome.DEAD, EXHAUSTED) if retry.exhausted else (Outcome.DELIVERED, RETRIED)
 
     @staticmethod
@@ -220,7 +220,7 @@ class Drafter:
         self,
         draft: Draft,
         key: Key,
-        name: str,
+        row_id: str,
         accepted_at_ms: int,
         why: Refusal,
         original: Record,
@@ -228,5 +228,5 @@ class Drafter:
     ) -> None:
         original = left_out(original) if why.left_out else original
         # rule dead-letter: the message would be thrown away: lost.
-        draft.dead.append(encode_dead(self._shard, key, name, why.code, why.reason, original))
-        draft.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, why.code))
+        draft.dead.append(encode_dead(self._shard, key, row_id, why.code, why.reason, original))
+        draft.rows.append(AuditRow(key.offset, row_id, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, why.code))

@@ -1,7 +1,7 @@
 """Why a shard cannot go on. Each is shown as the shard's `stalled` reason; nothing is guessed.
 
 ShardStalled
-├── CursorLost        the buffer holds records that a worker must have owned, and no cursor says how far
+├── CursorLost        the buffer holds records that a worker must have owned, and no cursor shows how far
 ├── BufferRecreated   the cursor belongs to a buffer topic that was deleted; this one is another
 └── BufferTruncated   the log starts behind the first record that may still be pending
 """

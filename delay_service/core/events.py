@@ -68,7 +68,7 @@ def _events(packed: bytes) -> Iterator[Event]:
         yield Event(at_ms, _NAMES.get(reason, reason), CLIENT if reason in _BY_CLIENT else WORKER, version)
 
 
-def told(found: Found, moves: Sequence[Event]) -> tuple[Event, ...]:
+def history_of(found: Found, moves: Sequence[Event]) -> tuple[Event, ...]:
     """The whole story: accepted, moved, and how it ended."""
     story = [Event(found.accepted_at_ms, "accepted", CLIENT, 0), *moves]
     if found.ending is not None:

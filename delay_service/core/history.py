@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
-from delay_service.core.events import EVENTS_MAX, Events, told
+from delay_service.core.events import EVENTS_MAX, Events, history_of
 from delayline.buffer.outcome import AuditRow, Outcome, PlainRows, moments
 from delayline.questions.inquiry import Ending, Found, Place, Query, Row, State
 from delayline.records.message import MessageId, Shard
@@ -64,7 +64,7 @@ class _Commit:
 
 
 class History:
-    """Endings by shard and offset of the first acceptance, oldest forgotten first; `len` says how many."""
+    """Endings by shard and offset of the first acceptance, oldest forgotten first; `len` is their number."""
 
     def __init__(self, messages_max: int, retention_ms: int) -> None:
         self._messages_max = messages_max
@@ -147,7 +147,7 @@ class History:
             self.endings.pop(shard, None)
 
     def newest(self, shards: Collection[Shard], query: Query, look_max: int) -> tuple[list[Row], Place | None, int]:
-        """Messages that have ended as `query` says, newest first and about as many as it wants; the place up to which
+        """Messages that have ended as `query` asks, newest first and about as many as it wants; the place up to which
         this has looked, None for the end; and at how many. After `look_max` no other commit is begun."""
         rows: list[Row] = []
         looked = 0
@@ -212,9 +212,9 @@ class History:
         message_id, ending = MessageId(shard, offset, first_due_ms), Ending(outcome, at_ms, lateness_ms, reason)
         return Found(message_id, State(outcome.value), accepted_at_ms, due_ms, version, ending=ending)
 
-    def told(self, found: Found) -> Found:
+    def with_events(self, found: Found) -> Found:
         """With what happened to it."""
-        return replace(found, history=told(found, self.events.of(found.id.shard, found.id.offset)))
+        return replace(found, history=history_of(found, self.events.of(found.id.shard, found.id.offset)))
 
 
 def _goes_on(row: AuditRow) -> bool:

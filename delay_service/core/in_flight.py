@@ -25,7 +25,7 @@ class InFlightBatch:
     decided: Decided
     draft: Draft
     at_ms: int
-    pending: int | None  # what its low-water mark says, if it has one
+    pending: int | None  # the number in its low-water mark, if it has one
     replaced: list[tuple[Key, Key]] = field(default_factory=list)
 
     def ends(self, key: Key) -> bool:
@@ -44,9 +44,9 @@ class InFlightBatch:
 
 
 class CommitResult(NamedTuple):
-    """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
-    that asked for something its outcome; `versions` are those of re-appended messages; `plain` are the
-    rows that are not among `rows`."""
+    """What a commit made true: for metrics, history and waiting callers. `resolved` has the outcomes of the records
+    that asked for something, by offset; `versions` are those of re-appended messages; `plain` are the rows that are
+    not among `rows`."""
 
     rows: Sequence[AuditRow]
     at_ms: int

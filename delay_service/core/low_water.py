@@ -1,8 +1,8 @@
-"""Low-water marks: rows in the audit that say how far a shard is done. Readers close windows of due time by them.
+"""Low-water marks: rows in the audit that record how far a shard is done. Readers close windows of due time by them.
 
 A mark is written in a commit and is true as of that commit: every record below `next` with a due time before `low` is
-terminal, and `pending` records that the shard has read are not. The last one of a shard that goes idle says that
-nothing is pending below the end of its log, so that its readers need no further mark.
+terminal, and `pending` records that the shard has read are not. The last one of a shard that goes idle has nothing
+pending below the end of its log, so that its readers need no further mark.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,7 +12,7 @@ from delayline.buffer.outcome import encode_low_water
 from mq.contract import ShardBatch
 from store.index import PlainEntry, ShardIndex
 
-Said = tuple[Cursor, int]
+LastMark = tuple[Cursor, int]
 """The cursor of a mark, and what was pending."""
 
 
@@ -21,31 +21,31 @@ class LowWater:
 
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
-        self._said_at_ms = 0
-        self._said: Said | None = None
+        self._last_at_ms = 0
+        self._last: LastMark | None = None
 
     def is_time(self, now_ms: int) -> bool:
         """Whether the last mark is old enough for another one, or of a clock that has been set back."""
-        return not 0 <= now_ms - self._said_at_ms < self._interval_ms
+        return not 0 <= now_ms - self._last_at_ms < self._interval_ms
 
     def is_news(self, cursor: Cursor, pending: int) -> bool:
-        """Whether a mark would say more than the last one: what waits falls due without a change of the cursor."""
-        # rule low-news: a reader would never hear that the last pending record has ended.
-        return pending > 0 or (cursor, pending) != self._said
+        """Whether a mark would differ from the last one: what waits falls due without a change of the cursor."""
+        # rule low-news: a reader would never learn that the last pending record has ended.
+        return pending > 0 or (cursor, pending) != self._last
 
-    def to_tell(
+    def pending_to_report(
         self, cursor: Cursor, index: ShardIndex, gone: Collection[tuple[int, int]], now_ms: int, *, last: bool
     ) -> int | None:
-        """How much is pending as of this commit, which ends `gone`; None where there is no need to say so."""
+        """How much is pending as of this commit, which ends `gone`; None where no mark is needed."""
         if not (last or self.is_time(now_ms)):
             return None
         # rule low-pending: what this commit ends would count as pending, or twice as ended.
         pending = index.pending() - len(set(gone))
         return pending if self.is_news(cursor, pending) else None
 
-    def said(self, cursor: Cursor, pending: int, at_ms: int) -> None:
+    def committed(self, cursor: Cursor, pending: int, at_ms: int) -> None:
         """A mark has been committed."""
-        self._said_at_ms, self._said = at_ms, (cursor, pending)
+        self._last_at_ms, self._last = at_ms, (cursor, pending)
 
 
 def add_mark(batch: ShardBatch, index: ShardIndex, entries: Sequence[PlainEntry], pending: int, at_ms: int) -> None:

@@ -7,7 +7,7 @@
 
 They are decided in the order of the log, when a batch is taken, and what is decided is part of that batch: nothing
 is in flight then, so "pending" has one meaning, and the commit that makes the decision true is the one whose O passes
-them. Replay obeys names alone; what stands below O is never looked at again.
+them. Replay obeys decisions and re-appends alone; what stands below O is never looked at again.
 
 One waits where its message has been re-appended and not been read back, because it must name the record that
 carries the message then, and where a late record keeps O before it. A conditional message that waits is not
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from delay_service.core.series import skip
 from delay_service.core.targets import Known, Move, Target, View
 from delay_service.core.weight import ROW_BYTES, row_weight, weight
-from delayline.buffer.facts import row_name
+from delayline.buffer.facts import row_id_of
 from delayline.buffer.outcome import CANCELLED, FORWARDED, PURGED, REPLACED, RESCHEDULED, SCHEDULED, AuditRow, Outcome
 from delayline.buffer.record import Control, Operation
 from delayline.questions.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
@@ -65,7 +65,7 @@ class Decided:
     ended: set[Key] = field(default_factory=set)
     moved: dict[Key, Move] = field(default_factory=dict)
     appends: list[bytes] = field(default_factory=list)
-    elsewhere: list[Append] = field(default_factory=list)
+    cross_partition: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
     named: dict[bytes, Key] = field(default_factory=dict)  # names that conditional messages have got
     resolved: list[tuple[int, Resolution]] = field(default_factory=list)  # offset of who asked, what came of it
@@ -81,15 +81,15 @@ class Decided:
     def end(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
         key = target.key
         self.ended.add(key)
-        self.bytes += row_weight(target.name, successor)
+        self.bytes += row_weight(target.row_id, successor)
         accepted_at_ms = accepted_at_ms_of(target.packed)
-        self.rows.append(AuditRow(key.offset, target.name, key.due_ms, accepted_at_ms, outcome, successor, reason))
+        self.rows.append(AuditRow(key.offset, target.row_id, key.due_ms, accepted_at_ms, outcome, successor, reason))
 
     def cancel(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
-        """End it for good, by name."""
+        """End it for good, by a decision."""
         self.end(target, outcome, reason, successor)
         self.cancelled.append(target.key)
-        # rule key-first: a repetition would be told of itself instead of the request that was accepted.
+        # rule key-first: a repetition would get itself as the answer instead of the request that was accepted.
         if outcome is not Outcome.DUPLICATE:
             # rule key-cancel: a repeated request for what was cancelled would be accepted.
             self.closed.update(target.closing)
@@ -164,7 +164,7 @@ class _Deciding:
         match asked.what:
             case Control("purge"):
                 return self._purge(asked)
-            case Control("skip"):  # it tells what was done
+            case Control("skip"):  # it records what was done
                 self.decided.answer(asked, Outcome.APPLIED, SKIPPED)
                 return True
             case Control(kind):
@@ -187,10 +187,10 @@ class _Deciding:
 
     def _waits(self, name: bytes) -> bool:
         # rule op-moving: an operation would miss a message that is in no index for a moment.
-        return name in self._moving or self._view.is_moving(name)
+        return name in self._moving or name in self._view.moving
 
     def _move(self, target: Target, due_ms: int, reason: str) -> None:
-        self.decided.end(target, Outcome.SUPERSEDED, reason, target.name)
+        self.decided.end(target, Outcome.SUPERSEDED, reason, target.row_id)
         self._carry_on(target, due_ms, None)
 
     def _carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
@@ -218,7 +218,7 @@ class _Deciding:
         if (append := self._view.forward(operation)) is not None:
             if not self._fits(len(append.body)):
                 return False
-            self.decided.elsewhere.append(append)
+            self.decided.cross_partition.append(append)
             self.decided.bytes += len(append.body)
             self.decided.answer(asked, Outcome.APPLIED, FORWARDED)
             return True
@@ -255,7 +255,7 @@ class _Deciding:
         if target is None or target.key in self.decided.ended:
             return None
         # rule occurrence: an operation on one occurrence would meet another.
-        return target if ref.occurrence is None or target.name == str(ref) else None
+        return target if ref.occurrence is None or target.row_id == str(ref) else None
 
     def _cancel(self, target: Target, *, alone: bool) -> None:
         """The message, of a series with all that would follow; `alone`, this occurrence only."""
@@ -263,8 +263,8 @@ class _Deciding:
         if after is None or after.next_due_ms is None:
             self.decided.cancel(target, Outcome.CANCELLED, CANCELLED)
         else:
-            successor = row_name(target.message_id, after.next_terms)
-            # rule row-successor: the audit would not say that the series goes on.
+            successor = row_id_of(target.message_id, after.next_terms)
+            # rule row-successor: the audit would not show that the series goes on.
             self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)
             self._carry_on(target, after.next_due_ms, after.next_terms)
 
@@ -318,7 +318,7 @@ class _Deciding:
         if not terms.replaces:
             self._refuse(candidate, OWN_ID, holder.message_id)
             return True
-        # rule name-replaced: the cursor does not cover what is replaced: a takeover would deliver it, too.
+        # rule decision-replaced: the cursor does not cover what is replaced: a takeover would deliver it, too.
         self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, candidate.message_id)
         return False
 
@@ -331,7 +331,7 @@ class _Deciding:
     def _purge(self, asked: Asked) -> bool:
         """Cancel what was accepted before, some of it per commit."""
         # rule purge-moving: the purge would miss a message that is in no index for a moment.
-        if self._moving or self._view.anything_moves():
+        if self._moving or self._view.moving:
             return False
         for _ in range(PURGE_SCANS_MAX):
             targets = self._view.scan(self._purged_to, DECIDED_MAX)
@@ -344,7 +344,7 @@ class _Deciding:
                 return True
             for target in targets:
                 if target.key not in self.decided.ended and _was_accepted_before(asked.offset, target):
-                    if not self._fits(row_weight(target.name, None)):
+                    if not self._fits(row_weight(target.row_id, None)):
                         return False
                     self.decided.cancel(target, Outcome.CANCELLED, PURGED)
                     self.decided.purged += 1

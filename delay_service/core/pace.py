@@ -35,7 +35,7 @@ class Pace:
         self._began_s = self._now_s()
 
     def did(self, count: int) -> None:
-        """So many have been done since `begin`. A few say little, and nothing where they were quick."""
+        """So many have been done since `begin`. A few are a weak measure, and none where they were quick."""
         if count == 0:
             return
         each_s = max((self._now_s() - self._began_s) / count, self._each_s / 2)

@@ -63,10 +63,6 @@ class PendingMessages:
         """The index, and by message id what is re-appended and not read back: its new due time, its old value."""
         return self._index, self.moving.all()
 
-    def value(self, key: Key) -> bytes | None:
-        """The index value of a pending record."""
-        return self._index.get(key)
-
     def repeats(self) -> int:
         """How many messages that repeat are pending, with those that are re-appended and not read back."""
         return self._index.repeats() + self.moving.repeats()
@@ -162,12 +158,6 @@ class PendingMessages:
         value = self._index.get(key)
         return None if value is None else self._drafter.target(key, value)
 
-    def is_moving(self, name: bytes) -> bool:
-        return name in self.moving
-
-    def anything_moves(self) -> bool:
-        return bool(self.moving)
-
     def scan(self, after: Key, limit: int) -> list[Target]:
         return [self._drafter.target(entry.key, entry.value) for entry in self._index.scan(after, limit)]
 
@@ -185,7 +175,7 @@ class PendingMessages:
             target = self._drafter.target(moved.key, moved.value)._replace(message_id=series_id)
             return self._pending(target, version=target.version + 1)
         found = self.carrier(message_id)
-        if found is None or (message_id.occurrence is not None and found.name != str(message_id)):
+        if found is None or (message_id.occurrence is not None and found.row_id != str(message_id)):
             return None
         return self._pending(found, version=found.version)
 

@@ -16,8 +16,8 @@ EXHAUSTED = "retry-exhausted"
 
 def as_sent_back(record: Record, retry: Retry) -> Record:
     """The record with headers that name its group: among Delayline's dead letters nothing else does."""
-    said = [(b"delay-retry", retry.group.encode()), (headers.ATTEMPT, b"%d" % retry.attempt)]
-    return record._replace(headers=[*record.headers, *said])
+    of_group = [(b"delay-retry", retry.group.encode()), (headers.ATTEMPT, b"%d" % retry.attempt)]
+    return record._replace(headers=[*record.headers, *of_group])
 
 
 def give_back(retry: Retry, shard: Shard, names: Names, packed: bytes, message_id: str, due_ms: int) -> Append:

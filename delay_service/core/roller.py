@@ -21,7 +21,7 @@ SCANNED_MAX = 2000
 """Records looked at per call: about 2 ms, twice a second, and only while there is something to gain."""
 DUE_AFTER_MS = 3_600_000
 """What is due sooner pins the log for no longer than that. And a record that was rolled is out of the index until it
-is read back: where reading is held up, by a full disk say, that must not make it late."""
+is read back: where reading is held up, for instance by a full disk, that must not make it late."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
-"""One shard: what a record changes, what is due, what the next commit says. Pure but for the index it is handed.
+"""One shard: what a record changes, what is due, what the next commit contains. Pure but for the index it is handed.
 
 The rules by which no message is lost or delivered twice; each has a mutant that shows what breaks without it:
 
-  - What the cursor or a name ends is never indexed again; nothing else is inferred on replay.
+  - What the cursor, a decision or a re-append ends is never indexed again; nothing else is inferred on replay.
   - Nothing is dispatched before the log has been read up to the end that was recorded after the claim.
   - D is the highest key delivered. O never passes a pending record with a key <= D (a *late* record: it became
     readable when delivery had already passed its key), and every delivery at or above O is named in the same commit.
@@ -50,11 +50,10 @@ from delayline.buffer.record import (
     read,
     version_of,
 )
-from delayline.buffer.shapes import PlainRecords, read_plain
+from delayline.buffer.shapes import PlainRecords, reader_of
 from delayline.errors import Bug
 from delayline.records.message import Key
 from delayline.records.message import Shard as ShardId
-from delayline.schedule.rules import Rules
 from mq.contract import Append, LogRecord, ShardBatch
 from mq.errors import Refused
 from store.index import Checkpoint, Entry, Named, PlainEntry, ShardIndex
@@ -75,10 +74,10 @@ class Shard:
         self.cursor = plan.cursor
         self.position = plan.resume_offset
         self.read_to = plan.read_to
-        self.partitions: Collection[str] = ()  # of the topic, as last seen; the worker says
+        self.partitions: Collection[str] = ()  # of the topic, as last seen; set by the worker
         self.cut = False  # the latest batch had no room for all that was due
         self._starved = False  # and nothing due fitted beside what was decided: next time it comes first
-        self.spills = False  # nothing more may wait in memory only; the worker says
+        self.spills = False  # nothing more may wait in memory only; set by the worker
         self.rate_max = settings.rate_max  # deliveries per second of its whole topic; the worker keeps to it
         self._index = index
         self._settings = settings
@@ -113,14 +112,16 @@ class Shard:
 
     @property
     def has_news(self) -> bool:
-        """Whether the next batch says something although nothing is due and no checkpoint is wanted."""
-        return bool(self._operations or self.rolls or self.messages.has_unbound_names or self._announcement())
+        """Whether the next batch has content although nothing is due and no checkpoint is wanted."""
+        if self._operations or self.rolls or self.messages.has_unbound_names:
+            return True
+        return self._rules.announcement(self._settings.rules) is not None
 
     # --- reading
 
     def ingest(self, records: PlainRecords, now_ms: int) -> None:
-        """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position`
-        then says from where to read again."""
+        """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position` is
+        then where to read again."""
         near_until_ms = self._near_until_ms(now_ms)
         # rule skip-read: the next owner would stop at what an operator has had skipped, or deliver it.
         records = self.cursor.unskipped(records)
@@ -132,7 +133,7 @@ class Shard:
             begin, meaning = at, None
             try:
                 # rule rules-read: the due time would depend on who reads: early, or late.
-                at, meaning = read_plain(records, at, self._rules.latest, entries)
+                at, meaning = reader_of(self._rules.latest).read(records, at, entries)
             finally:  # records and holes before one of an unknown format are read all the same
                 at = begin + len(entries)
                 # rule D-late: a late record below D, at or above O, has not been delivered: lost.
@@ -183,10 +184,10 @@ class Shard:
             case Operation() | Control() if is_new:
                 # rule op-above-O: an operation above O has not been decided by the last owner: lost.
                 self._operations.ask(offset, accepted_at_ms, meaning)
-            case Decision(names):
-                for key in names:
-                    # rule named-ended: what a decision names has ended: delivered twice.
-                    self._end_by_name(key)
+            case Decision(ended):
+                for key in ended:
+                    # rule decision-ended: what a decision names has ended: delivered twice.
+                    self._end_by_decision(key)
             case RulesChange(rules):
                 self._rules.change(offset, rules)
         # rule row-once: below O the row has been written: twice in the audit.
@@ -228,18 +229,18 @@ class Shard:
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
         self.messages.moving.pop(origin or "")  # not before it is indexed: there may be no room
 
-    def _end_by_name(self, key: Key) -> None:
-        """A record that we read names `key`. Behind the recorded end it is our own word, read back: `committed`
+    def _end_by_decision(self, key: Key) -> None:
+        """A decision that we read ends `key`. Behind the recorded end it is our own word, read back: `committed`
         has done it, or is about to."""
         if not self.caught_up:
             self._index.discard(key)
-            # rule late-named: a record that has ended would hold O back for ever.
+            # rule late-decided: a record that has ended would hold O back for ever.
             self._late.forget(key.offset)
 
     def _end_by_reappend(self, key: Key, successor: Key) -> None:
         """A re-append that we read replaces `key`. It need not be ours: a repair puts messages into the log again.
-        Where it was mistaken and the record is pending, only one of the two may be delivered, and the log says which.
-        What is in flight ends with its commit, or here if that fails."""
+        Where it was mistaken and the record is pending, only one of the two may be delivered, and the log decides
+        which. What is in flight ends with its commit, or here if that fails."""
         if self.in_flight is not None and self.in_flight.ends(key):
             self.in_flight.replaced.append((key, successor))
             return
@@ -252,8 +253,8 @@ class Shard:
     def take(
         self, now_ms: int, records_max: int, bytes_max: int, *, checkpoint: bool = False, last: bool = False
     ) -> ShardBatch | None:
-        """What is due at `now_ms` (`due.py`) and the cursor of it, or None. With `checkpoint`, also a batch that
-        only moves the cursor or says how far the shard is done; the `last` one says so before it is time again. One
+        """What is due at `now_ms` (`due.py`) and the cursor of it, or None. With `checkpoint`, also a batch that only
+        moves the cursor or reports how far the shard is done; the `last` one reports it before it is time again. One
         batch is in flight at most; `committed` or `aborted` must follow."""
         if self.in_flight is not None or not self.caught_up:
             return None
@@ -262,12 +263,13 @@ class Shard:
         decided = self._decide(budget)
         # rule pause-kept: a pause would end with the next commit.
         paused = self.cursor.paused if decided.paused is None else decided.paused
-        # rule late-max: too old a message would be delivered, or expire too early.
-        expired_before_ms = now_ms - self._settings.late_max_ms
+        # rule lateness-max: too old a message would be delivered, or expire too early.
+        expired_before_ms = now_ms - self._settings.lateness_max_ms
         limits = Limits(now_ms, expired_before_ms, records_max, bytes_max - decided.bytes)
         due = self._due.select(limits, decided, self.cursor.delivered_key, paused=paused)
         self.cut, self._starved = due.cut, due.starved
-        if not (due.entries or due.carried_on or checkpoint or self.rolls or decided or self._announcement()):
+        rules = self._rules.announcement(self._settings.rules)
+        if not (due.entries or due.carried_on or checkpoint or self.rolls or decided or rules):
             return None
         ended = list(map(_KEY, due.entries))
         # rule D-key: a D above the last key would take the record between for delivered: lost.
@@ -277,19 +279,19 @@ class Shard:
         next_offset = min(self._next_offset(gone), decided.undecided)
         draft = self._drafter.draft(due.entries, now_ms, expired_before_ms, self.refusals)
         self._fill(draft, due, decided, next_offset, delivered_key)
-        draft.name(ended, next_offset, decided.cancelled)
-        if (rules := self._announcement()) is not None:
+        draft.decide(ended, next_offset, decided.cancelled)
+        if rules is not None:
             draft.appends.append(encode_rules(rules))
             self._rules.announced = True
         # rule row-O: above O the record is read again, and its row would be written twice.
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key, paused)
-        pending = self._low_water.to_tell(cursor, self._index, (*gone, *draft.moved), now_ms, last=last)
+        pending = self._low_water.pending_to_report(cursor, self._index, (*gone, *draft.moved), now_ms, last=last)
         news = cursor != self.cursor or draft.rows or pending is not None
         if not (ended or draft.appends or decided or (checkpoint and news)):
             return None
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows, draft.plain))
-        batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
+        batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.cross_partition)
         if pending is not None:
             add_mark(batch, self._index, due.entries, pending, now_ms)
         # rule index-after: the index loses nothing before the commit is true: an aborted batch would be lost.
@@ -299,7 +301,7 @@ class Shard:
     def _fill(self, draft: Draft, due: Due, decided: Decided, next_offset: int, delivered_key: Key) -> None:
         """Add what is decided, and the records that go on in another one."""
         draft.appends += decided.appends
-        draft.elsewhere += decided.elsewhere
+        draft.cross_partition += decided.cross_partition
         draft.rows += decided.rows
         draft.moved |= decided.moved
         rolled: Iterable[Target] = ()
@@ -309,9 +311,6 @@ class Shard:
             rolled = self.rolls.chosen(rollable, bytes_left, alone=not (draft.rows or draft.plain))
         for target in (*due.carried_on, *rolled):
             draft.roll(target)
-
-    def _announcement(self) -> Rules | None:
-        return self._rules.announcement(self._settings.rules)
 
     def _decide(self, bytes_max: int) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
@@ -363,7 +362,7 @@ class Shard:
         self.in_flight = None
         self.cursor = cursor = taken.batch.cursor
         if taken.pending is not None:
-            self._low_water.said(cursor, taken.pending, taken.at_ms)
+            self._low_water.committed(cursor, taken.pending, taken.at_ms)
         if self._late:
             # rule late-gone: a late record that has ended would hold O back for ever.
             for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):

@@ -1,7 +1,7 @@
 """What an operator has a stalled shard pass over, and what is lost by that. Page: docs/howto/stalled-shard.md.
 
-A shard stalls only where going on could lose a message or deliver one twice. The operator who says to go on all the
-same has seen which, and the commit that does it leaves a dead letter with what could be read, and an outcome row.
+A shard stalls only where going on could lose a message or deliver one twice. The operator who skips it all the same
+has seen which, and the commit that does it leaves a dead letter with what could be read, and an outcome row.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ WAYS_OUT: Mapping[str, WayOut] = {
         "the messages that waited before it",
     ),
 }
-"""By the reason of a stall. What is not here mends itself, or is mended where the reason says."""
+"""By the reason of a stall. What is not here ends by itself, or is repaired at the place that the reason names."""
 
 AT_TAKEOVER = frozenset({CursorLost.reason, BufferRecreated.reason, BufferTruncated.reason})
 
@@ -66,17 +66,17 @@ def skip(
     shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_ms: int, reason: str
 ) -> InFlightBatch:
     """The batch that passes over the first offset of `where` up to the last one, and moves nothing else. Its outcome
-    row is that of the range, under the dead letter's name: what is there may have ended under another owner."""
+    row is that of the range, under the dead letter's id: what is there may have ended under another owner."""
     offset, through = where
-    name = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
+    row_id = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
     why = f"{reason}: an operator has had the offsets {offset} to {through} skipped"
-    dead = encode_dead(shard, Key(now_ms, offset), name, SKIPPED, why, as_it_came(body))
+    dead = encode_dead(shard, Key(now_ms, offset), row_id, SKIPPED, why, as_it_came(body))
     # rule skip-row: what ends without an outcome row counts as lost.
-    rows = [AuditRow(offset, name, now_ms, now_ms, Outcome.DEAD, None, SKIPPED)]
+    rows = [AuditRow(offset, row_id, now_ms, now_ms, Outcome.DEAD, None, SKIPPED)]
     # rule skip-range: an earlier skip would be forgotten, or a record behind the range would be lost.
     passed = replace(cursor, skipped=(*cursor.skipped, (offset, through + 1)))
     audit = list(encode_audit(shard, cursor.owner_epoch, now_ms, rows))
-    # rule skip-audit: the audit would not say which messages an operator gave up.
+    # rule skip-audit: the audit would not record which messages an operator gave up.
     audit.append(encode_skipped(shard, cursor.owner_epoch, now_ms, offset, through + 1))
     batch = ShardBatch(shard, passed, audit=audit, dead=[dead])
     return InFlightBatch(batch, [], {}, NOTHING, Draft(rows=rows), now_ms, None)

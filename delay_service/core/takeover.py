@@ -24,7 +24,7 @@ from store.index import Checkpoint, Covered, ShardIndex
 
 
 class Accepted(NamedTuple):
-    """An operator has said to go on where a takeover stalls with this reason; without a cursor, at `begin`."""
+    """An operator has ordered to go on where a takeover stalls with this reason; without a cursor, at `begin`."""
 
     reason: str
     begin: int

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
+from delay_service.core.pending_reappends import PendingReappends
 from delayline.buffer.record import Meta, Operation, encode_reappend
 from delayline.records.message import Key, MessageId
 from delayline.schedule.terms import Terms
@@ -17,7 +18,7 @@ class Move(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A pending record of a message. `message_id` is that of its first acceptance, `name` what outcome rows call it:
+    """A pending record of a message. `message_id` is that of its first acceptance, `row_id` that of its outcome row:
     of a series, the occurrence."""
 
     key: Key
@@ -25,7 +26,7 @@ class Target(NamedTuple):
     meta: Meta | None
     packed: bytes
     message_id: str
-    name: str
+    row_id: str
 
     @property
     def terms(self) -> Terms | None:
@@ -67,6 +68,9 @@ class Known(NamedTuple):
 class View(Protocol):
     """What a shard knows of its pending messages, with nothing in flight."""
 
+    moving: PendingReappends
+    """What has been re-appended and not been read back."""
+
     def carrier(self, ref: MessageId) -> Target | None:
         """The record that carries this message now."""
 
@@ -75,11 +79,6 @@ class View(Protocol):
 
     def at(self, key: Key) -> Target | None:
         """A record by its key."""
-
-    def is_moving(self, name: bytes) -> bool:
-        """Whether the message with this name or id has been re-appended and not been read back."""
-
-    def anything_moves(self) -> bool: ...
 
     def remembered(self, name: bytes) -> Known | None:
         """An ended message by its idempotency name."""

@@ -21,12 +21,12 @@ PLAIN_OVERHEAD_BYTES = 200
 
 
 ROW_BYTES = 120
-"""Of an outcome row beside the names in it, and of the key that a decision names."""
+"""Of an outcome row beside the ids in it, and of the key that a decision names."""
 
 
-def row_weight(name: str, successor: str | None) -> int:
+def row_weight(row_id: str, successor: str | None) -> int:
     """Of a record that only ends: its row, and its key in a decision."""
-    return ROW_BYTES + len(name) + len(successor or "")
+    return ROW_BYTES + len(row_id) + len(successor or "")
 
 
 def weight(value: bytes) -> int:

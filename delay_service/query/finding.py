@@ -58,7 +58,7 @@ LOOKED_MAX = 5000
 
 SEARCH_S = 0.5
 """How long a page looks for a key, in stretches as short as any others. The index has no order by key: to keep one
-would cost every message a second write and a second delete, for a question that few ask. So the answer says at how
+would cost every message a second write and a second delete, for a question that few ask. So the answer counts at how
 many it has looked, and the search goes on behind the place that was reached."""
 
 
@@ -366,7 +366,7 @@ def figures(status: ShardStatus) -> ShardFigures:
         status.owner_epoch,
         status.next_offset,
         status.low_offset,
-        status.dispatch_paused,
+        status.paused,
         status.repeats,
     )
 

@@ -1,7 +1,7 @@
 """Answers from the worker that owns a shard (`delayline.questions.inquiry.Owners`): about single messages here,
 about many in `delay_service.query.finding`.
 
-What the worker knows is asked in its own thread and never waits for the queue; what only the log can tell is read in
+What the worker knows is asked in its own thread and never waits for the queue; what only the log holds is read in
 a thread of the inquiry, so that a question never holds up a delivery.
 """
 
@@ -236,7 +236,7 @@ class WorkerInquiry:
     def _known(self, core: Shard, message_id: MessageId) -> Found | None:
         shard, offset, due_ms, _ = message_id
         found = self._pending(core, message_id) or self._history.find(shard, offset, due_ms)
-        return None if found is None else self._history.told(found)
+        return None if found is None else self._history.with_events(found)
 
     @staticmethod
     def _pending(core: Shard, message_id: MessageId) -> Found | None:

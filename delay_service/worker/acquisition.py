@@ -98,7 +98,7 @@ Waiting = Fencing | Claiming | Measuring
 
 
 class Acquisition:
-    """Called from the worker's thread, which it blocks only where it says so. `holds` tells, in any thread, whether
+    """Called from the worker's thread, which it blocks only where documented. `holds` returns, in any thread, whether
     the worker still has this very `Owned`. `executor` replaces the thread that asks the queue, as in tests."""
 
     def __init__(
@@ -183,7 +183,7 @@ class Acquisition:
         return self._waking(self._executor.submit(lambda: list(self._answers(shards, ask))))
 
     def _answers(self, shards: Sequence[Owned], ask: Callable[[ShardId], T]) -> Iterator[tuple[Owned, T | Exception]]:
-        """Of one after the other, up to the first about which the queue says nothing: the others might wait for an
+        """Of one after the other, up to the first about which the queue does not answer: the others might wait for an
         answer as long each."""
         # rule ask-held: the others would wait for an answer about a shard that has gone.
         for owned in filter(self._holds, shards):

@@ -1,7 +1,7 @@
 """A batch of the worker: which shards have a part in it, how much each may take, and what holds a shard back.
 
 A shard has no part while its clock is skewed, while its target refuses (until maintenance has seen that it takes
-records again), and while it has nothing to say. The others share the batch as `fair_scheduler.py` says, within their
+records again), and while it has nothing to commit. The others share the batch by `fair_scheduler.py`, within their
 topics' rates (`rates.py`) and the bounds that failed commits have set (`narrowing.py`).
 """
 
@@ -45,18 +45,14 @@ class Batching:
         self._stalls = stalls
         self._narrowing = narrowing
         self._checkpoints = checkpoints
-        self._rates = Rates(self._is_due)
+        self.rates = Rates(self._is_due)
         self._turns = FairScheduler(self._is_due, clock.monotonic_s)
 
-    def wait_s(self, owned: Owned) -> float:
-        """How long the shard's topic has to wait for its rate."""
-        return self._rates.wait_s(owned)
-
     def take(self, shards: list[Owned], *, last: bool = False) -> list[ShardBatch]:
-        """The parts of the next batch; `last` also has those of shards that only say how far they are done."""
+        """The parts of the next batch; `last` also has those of shards that only report how far they are done."""
         batch: list[ShardBatch] = []
         now_s = self._clock.monotonic_s()
-        self._rates.begin(shards, now_s)
+        self.rates.begin(shards, now_s)
         running = [
             owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.upkeep.skewed
         ]
@@ -76,7 +72,7 @@ class Batching:
         return batch
 
     def _wants_turn(self, owned: Owned, now_s: float) -> bool:
-        """Whether its part of a batch may be more than nothing. Hot: most of many shards have nothing to say."""
+        """Whether its part of a batch may be more than nothing. Hot: most of many shards have nothing to commit."""
         assert owned.core is not None, "it is running"
         news = owned.core.has_news or owned.progress.refused_since_s is not None or self._is_due(owned)
         if not (news or self._checkpoints.is_due(owned, now_s)):
@@ -90,7 +86,7 @@ class Batching:
         checkpoint = last or self._checkpoints.is_due(owned, now_s)
         if checkpoint and core.caught_up:
             self._checkpoints.asked(owned, now_s)
-        deliveries = self._rates.allowed(owned)
+        deliveries = self.rates.allowed(owned)
         records_max = min(
             bound for bound in (allowed.records, owned.bounds.take_max, deliveries) if bound is not None
         )
@@ -100,7 +96,7 @@ class Batching:
             keys = (Key(due_ms, offset) for due_ms, offset, _ in entries)
             core.dead_letter(keys, TARGET_REFUSES, owned.progress.detail)
         part = core.take(now_ms, records_max, allowed.bytes, checkpoint=checkpoint, last=last)
-        self._rates.took(owned, deliveries, len(part.deliveries) if part else 0)
+        self.rates.took(owned, deliveries, len(part.deliveries) if part else 0)
         return part
 
     def _target_takes(self, owned: Owned) -> bool:

@@ -21,7 +21,7 @@ log = logs.get(__name__)
 class BufferMaintenance:
     """Called from the worker's thread; never blocks it. One question per shard and kind is under way at most.
 
-    What the reconcile job has not read is not trimmed for `hold_max_ms` after it has last said how far it is."""
+    What the reconcile job has not read is not trimmed for `hold_max_ms` after its last report of how far it is."""
 
     def __init__(self, admin: Admin, wake: Callable[[], None], clock: Clock, hold_max_ms: int) -> None:
         self._admin = admin

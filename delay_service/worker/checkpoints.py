@@ -1,4 +1,5 @@
-"""When a shard commits only to say how far it is: an interval after its last commit, and right after its takeover."""
+"""When a shard commits only to record how far it is: an interval after its last commit, and right after its
+takeover."""
 
 from delay_service.worker.owned import Owned
 
@@ -14,7 +15,7 @@ class Checkpoints:
         owned.commits.checked_s = 0.0
 
     def is_due(self, owned: Owned, now_s: float) -> bool:
-        """Whether the next batch says how far the shard is, although it may say nothing else."""
+        """Whether the next batch records how far the shard is, although it may contain nothing else."""
         return now_s - max(owned.commits.last_commit_s, owned.commits.checked_s) >= self._interval_s
 
     def asked(self, owned: Owned, now_s: float) -> None:

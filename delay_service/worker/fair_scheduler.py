@@ -89,7 +89,7 @@ class FairScheduler:
 
     def took(self, owned: Owned, allowed: BatchBudget, part: ShardBatch | None, *, cut: bool = False) -> None:
         """The shard has taken `part` of what it was `allowed`. What a rate limit or a refusing target kept it from
-        taking makes no shard backlogged; `cut` says that more was due than fits."""
+        taking makes no shard backlogged; `cut`: more was due than fits."""
         self.passed(owned)
         if part is None:  # most of many shards
             return
@@ -111,5 +111,5 @@ class FairScheduler:
 
 
 def _size(part: ShardBatch) -> BatchBudget:
-    records = len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.elsewhere)
+    records = len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.cross_partition)
     return BatchBudget(records, part.written_bytes)

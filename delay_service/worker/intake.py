@@ -56,5 +56,5 @@ class Intake:
         if owned.reading.stalled != reason:
             log.error("reading stopped", topic=owned.id.topic, partition=owned.id.name, reason=reason, detail=detail)
         self._stalls.stop_reading(owned, reason, detail, backs_off=reason != STORE_FULL)
-        self._source.pause(owned.id)
+        self._source.pause_fetch(owned.id)
         self._source.seek(owned.id, core.position)

@@ -2,7 +2,7 @@
 
 One worker is one group member, one index, one committer. A turn of the loop:
 
-    complete  the commit in flight, if it has ended: tell each of its shards its outcome
+    complete  the commit in flight, if it has ended: pass its outcome to each of its shards
     acquire   go on with taking over what was assigned, as far as there are answers (`acquisition.py`)
     dispatch  take what is due from every shard in turn, one batch, committed in the background
     read      records and assignments from the source, until something is due or happens
@@ -92,7 +92,7 @@ class Worker:
         self._keeper = ShardMaintenance(
             source, index, self.buffer_maintenance, self.stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
-        self.narrowing = Narrowing(self.stalls, clock, observer)
+        self.narrowing = Narrowing(index, self.stalls, clock, observer)
         self._batching = Batching(
             source, index, clock, settings, self.buffer_maintenance, self.stalls, self.narrowing, self._checkpoints
         )
@@ -266,7 +266,7 @@ class Worker:
             self.wait_for_commit()
 
     def _complete_commit(self) -> None:
-        """Tell the shards of an ended commit its outcome."""
+        """Pass the outcome of an ended commit to its shards."""
         if self._in_flight is None or not self._in_flight[0].done():
             return
         future, batch, started_s = self._in_flight
@@ -290,7 +290,7 @@ class Worker:
         core, ends = owned.core, bool(taken.ended)
         finished = core.committed()
         self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
-        delivers = bool(part.deliveries or part.elsewhere)
+        delivers = bool(part.deliveries or part.cross_partition)
         self.stalls.dead_lettered(owned)
         self.narrowing.succeeded(owned, core, ends=ends, delivers=delivers)
         if delivers or (owned.progress.refused_since_s is None and owned.bounds.suspect is None):
@@ -336,7 +336,7 @@ class Worker:
                 continue  # it ends with an event, or is looked at with the status
             elif owned.core.caught_up and (next_due_ms := self._index.shard(owned.id).next_due_ms()) is not None:
                 due_s = (next_due_ms - self._source.now_ms(owned.id)) / 1000
-                wait_s = min(wait_s, max(due_s, self._batching.wait_s(owned)))
+                wait_s = min(wait_s, max(due_s, self._batching.rates.wait_s(owned)))
         return wait_s
 
     def _handle(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""What a worker tells about itself (Prometheus, base units)."""
+"""What a worker reports about itself (Prometheus, base units)."""
 
 from bisect import bisect_left
 from collections import Counter as Tally

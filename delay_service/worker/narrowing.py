@@ -8,7 +8,7 @@ longer than a transaction may. So after one that failed
   - each takes half as much, down to one record. Where that fails again and again, it is the *suspect*: an operator
     sees it, and may have it go to the dead letters (`way_out.py`)
 
-What a broker says of a single record needs no operator: `mq.errors.DeliveryRefused`.
+What a broker reports about a single record needs no operator: `mq.errors.DeliveryRefused`.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,7 @@ from delayline.clock import Clock
 from delayline.records.message import Key
 from mq.contract import ShardBatch
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, GroupTopicsBound, Refused
+from store.index import TimeIndex
 
 SHARE_MIN = 1 / (1 << 20)
 """Of the largest batch that can be configured, a record: nothing goes before the bytes of one do."""
@@ -46,7 +47,8 @@ class HalvingObserver(Protocol):
 class Narrowing:
     """The only writer of `BatchBounds`. Called from the worker's thread."""
 
-    def __init__(self, stalls: Stalls, clock: Clock, observer: HalvingObserver) -> None:
+    def __init__(self, index: TimeIndex, stalls: Stalls, clock: Clock, observer: HalvingObserver) -> None:
+        self._index = index
         self._stalls = stalls
         self._clock = clock
         self._observer = observer
@@ -83,7 +85,7 @@ class Narrowing:
         bounds.take_max = None if bounds.take_max is None or not delivers else 2 * bounds.take_max
         self.grow(owned)
         suspect = bounds.suspect
-        if ends or (suspect is not None and core.messages.value(suspect.key) is None):  # or it was cancelled
+        if ends or (suspect is not None and self._index.shard(owned.id).get(suspect.key) is None):  # cancelled
             bounds.suspect = None
             bounds.dead_lettered = {key: why for key, why in bounds.dead_lettered.items() if key in core.refusals}
         bounds.alone = bounds.suspect is not None
@@ -136,18 +138,17 @@ class Narrowing:
         self.shrink(owned)
         key, bounds = _only_key(core), owned.bounds
         if together == 1 and key is not None:
-            bounds.suspect = self._suspected(owned, core, key)
+            bounds.suspect = self._suspected(owned, key)
             if bounds.is_convicted and key in bounds.dead_lettered:
                 bounds.dead_lettered[key] = bounds.dead_lettered[key]._replace(
                     left_out=True
                 )  # not even its dead letter goes through
 
-    def _suspected(self, owned: Owned, core: Shard, key: Key) -> Suspect:
+    def _suspected(self, owned: Owned, key: Key) -> Suspect:
         last = owned.bounds.suspect
         if last is not None and last.key == key:
             return last._replace(tries=last.tries + 1)
-        value = core.messages.value(key) or b"\x00"
-        meta, packed = decode_value(value)
+        meta, packed = decode_value(self._index.shard(owned.id).get(key) or b"\x00")
         return Suspect(key, message_id(owned.id, key, meta), len(packed), self._clock.now_ms())
 
     def _refused(self, owned: Owned, core: Shard, error: DeliveryRefused) -> None:

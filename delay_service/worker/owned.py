@@ -1,7 +1,7 @@
 """What a worker knows about a shard that was assigned to it.
 
 Dispatch (`State`) and reading (`ReadState`) stall apart: each goes on without the other. A third reason to wait is
-`skewed`: the clocks of this machine and of the broker are too far apart to say what is due.
+`skewed`: the clocks of this machine and of the broker are too far apart to know what is due.
 
 Every stall has a reason (a metric label), a sentence for the log, and a next try with growing distance. While the
 queue cannot be reached the distance stays small, so that work goes on soon after it is back.
@@ -69,9 +69,7 @@ class LookedAfter(NamedTuple):
 class State(Enum):
     """How an assigned shard stands. Revoked or lost, it leaves in any of them."""
 
-    WAITING = (
-        "waiting"  # assigned -> waiting: takeover is tried at `retry_at_s`; `stalled` says why the last try failed
-    )
+    WAITING = "waiting"  # assigned -> waiting: takeover is tried at `retry_at_s`; reason in `stalled`
     RUNNING = "running"  # waiting -> running: taken over; stalled -> running: what it stalled on went well
     STALLED = "stalled"  # running -> stalled: due records wait until `retry_at_s`; running, stalled -> waiting: lost
 
@@ -79,11 +77,11 @@ class State(Enum):
 class ReadState(Enum):
     """Whether the log of a running shard is read."""
 
-    READING = "reading"  # paused -> reading: resumed; retrying -> reading: what stood next has been read
-    FULL = "full"  # reading, retrying -> full: near-due records fill their share of memory, and the source is paused
-    STOPPED = "stopped"  # any -> stopped: what stands next cannot be indexed, and the source is paused
-    RETRYING = "retrying"  # stopped -> retrying: the source is resumed, and what stands next is not read yet
-    PAUSED = "paused"  # full, stopped -> paused: nothing speaks against reading, and the source is not resumed yet
+    READING = "reading"  # fetch-paused -> reading: resumed; retrying -> reading: what stood next has been read
+    FULL = "full"  # reading, retrying -> full: near-due records fill their share of memory, and the fetch is paused
+    STOPPED = "stopped"  # any -> stopped: what stands next cannot be indexed, and the fetch is paused
+    RETRYING = "retrying"  # stopped -> retrying: the fetch is resumed, and what stands next is not read yet
+    FETCH_PAUSED = "fetch-paused"  # full, stopped -> fetch-paused: nothing speaks against reading; not resumed yet
 
 
 @dataclass(slots=True)
@@ -117,7 +115,7 @@ class LogReading:
 
     @property
     def is_fetch_paused(self) -> bool:
-        """Whether the source is."""
+        """Whether the source fetches nothing of it."""
         return self.state not in (ReadState.READING, ReadState.RETRYING)
 
 
@@ -183,7 +181,7 @@ class RateLimit:
 class OperatorWord:
     """What `Skipper` writes."""
 
-    accepted: Accepted | None = None  # what an operator has said of the next takeover
+    accepted: Accepted | None = None  # what an operator has ordered for the next takeover
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,7 +228,7 @@ class ShardStatus:
     """A shard as metrics and health checks see it. `repeats` are the pending messages that repeat; `backlog` are
     messages that are due and not delivered, of the running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms`
     is when the record at `low_offset` was appended; `retry_s` how long until a stalled shard tries again;
-    `rate_limited` that what is due waits for its topic's rate; `dispatch_paused` that nothing is delivered before
+    `rate_limited` that what is due waits for its topic's rate; `paused` that nothing is delivered before
     an operator resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job."""
 
     id: ShardId
@@ -248,7 +246,7 @@ class ShardStatus:
     clock: ClockOffset | None = None
     retry_s: float = 0.0
     rate_limited: bool = False
-    dispatch_paused: bool = False
+    paused: bool = False
     held: int = 0
     repeats: int = 0
 

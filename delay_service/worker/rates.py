@@ -1,4 +1,4 @@
-"""How fast a topic's messages leave, where a rule says `rate_max`: a token bucket per topic, one token a delivery.
+"""How fast a topic's messages leave, where a rule sets `rate_max`: a token bucket per topic, one token a delivery.
 
 Workers know nothing of each other's buckets. One that owns k of a topic's n partitions lets out k/n of its rate, so
 that all together keep to it however the shards are shared. A bucket holds the tokens of a second, and is full when
@@ -76,7 +76,7 @@ class Rates:
         if allowed is None:
             return
         self._buckets[owned.id.topic].tokens -= deliveries
-        if allowed == 0:  # else the next round tells
+        if allowed == 0:  # else the next round decides
             owned.rate.limited = owned.id in self._given
 
     def wait_s(self, owned: Owned) -> float:

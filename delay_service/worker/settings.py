@@ -21,6 +21,6 @@ class WorkerSettings:
     checkpoint_interval_s: float = 1.0
     trim_interval_s: float = 10.0
     status_interval_s: float = 0.5
-    clock_skew_max_ms: int = 5000  # beyond it nobody can say what is due
+    clock_skew_max_ms: int = 5000  # beyond it what is due is unknown
     hold_max_ms: int = 86_400_000  # what the reconcile job has not read is kept for so long; 0: for no moment
     stall_max_s: float = 0.0  # a target that refuses for longer has its due messages dead-lettered; 0: never

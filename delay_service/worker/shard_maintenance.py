@@ -47,10 +47,10 @@ class ShardMaintenance:
         full = full and not core.waits
         if full and not owned.reading.is_fetch_paused:
             self._stalls.fill(owned)
-            self._source.pause(owned.id)
+            self._source.pause_fetch(owned.id)
         elif owned.reading.is_fetch_paused and not full and now_s >= owned.reading.retry_at_s:
-            self._stalls.resume(owned)
-            self._source.resume(owned.id)
+            self._stalls.resume_reading(owned)
+            self._source.resume_fetch(owned.id)
 
     def _roll(self, owned: Owned) -> None:
         """Only while the log is read: what is rolled leaves the index until its re-append has been read."""
@@ -107,6 +107,6 @@ class ShardMaintenance:
             clock=owned.upkeep.clock,
             retry_s=retry_s,
             rate_limited=owned.rate.limited,
-            dispatch_paused=cursor.paused,
+            paused=cursor.paused,
             held=0 if looked_after is None else looked_after.held,
         )

@@ -1,4 +1,4 @@
-"""Shards that stop and go on: when they are tried again, and what the log says about them: a line per change and
+"""Shards that stop and go on: when they are tried again, and the log lines about them: a line per change and
 reason, however many shards there are.
 """
 
@@ -142,21 +142,21 @@ class Stalls:
         """reading, retrying -> full."""
         owned.reading.state, owned.reading.stalled = ReadState.FULL, NEAR_FULL
 
-    def resume(self, owned: Owned) -> None:
-        """full, paused -> reading; stopped -> retrying."""
+    def resume_reading(self, owned: Owned) -> None:
+        """full, fetch-paused -> reading; stopped -> retrying."""
         reading = owned.reading
         is_stopped = reading.state is ReadState.STOPPED
         reading.state = ReadState.RETRYING if is_stopped else ReadState.READING
         reading.stalled = reading.stalled if is_stopped else None
 
     def read_on(self, owned: Owned) -> None:
-        """What stood next has been read, or is read anew. full, stopped -> paused; retrying -> reading."""
+        """What stood next has been read, or is read anew. full, stopped -> fetch-paused; retrying -> reading."""
         reading = owned.reading
-        reading.state = ReadState.PAUSED if reading.is_fetch_paused else ReadState.READING
+        reading.state = ReadState.FETCH_PAUSED if reading.is_fetch_paused else ReadState.READING
         reading.stalled, reading.backoff_s, reading.retry_at_s = None, BACKOFF_FIRST_S, 0.0
 
     def skip(self, owned: Owned) -> None:
-        """The same, because an operator had it skipped: there is nothing to say any more."""
+        """The same, because an operator had it skipped: there is nothing to report any more."""
         self.read_on(owned)
         owned.progress.detail = ""
 
@@ -176,7 +176,7 @@ class Stalls:
         except (QueueError, StoreError) as error:
             self.stall(owned, TAKEOVER, str(error))
 
-    # --- what the log says
+    # --- log lines
 
     def stalled(self, shard: Shard, reason: str, detail: str) -> None:
         self._gone_on.pop(shard, None)

@@ -65,8 +65,7 @@ class Skipper:
         if suspect is None or not owned.bounds.is_convicted:
             return replace(found, does="", loses="")
         key, message_id, size, since_ms, tries = suspect
-        named = Suspected(message_id, key.due_ms, size, since_ms, tries)
-        return replace(found, offset=key.offset, suspect=named)
+        return replace(found, offset=key.offset, suspect=Suspected(message_id, key.due_ms, size, since_ms, tries))
 
     def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
         """Raises QueueError."""
@@ -141,9 +140,9 @@ class Skipper:
         if owned.core is not None:
             note = f"{wanted.reason} was accepted, from {wanted.through} on, by {wanted.by or 'an operator'}"
             cursor, now_ms = owned.core.cursor, self._source.now_ms(owned.id)
-            told = encode_skipped(owned.id, cursor.owner_epoch, now_ms, None, cursor.low_offset)
+            accepted_loss = encode_skipped(owned.id, cursor.owner_epoch, now_ms, None, cursor.low_offset)
             control = encode_control(SKIP, note.encode())
-            self._commit([ShardBatch(owned.id, cursor, appends=[control], audit=[told])])
+            self._commit([ShardBatch(owned.id, cursor, appends=[control], audit=[accepted_loss])])
 
 
 def _refusal(owned: Owned, seen: StallReport, wanted: Skip) -> str:

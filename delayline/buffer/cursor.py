@@ -39,7 +39,7 @@ class Cursor:
     """See the module docstring. `topic_id` is the buffer topic's 16-byte identity: a topic that was deleted and
     made again has another one. `rules` are those in force at `low_offset`. While it is `paused`, nothing is
     delivered. `skipped` are ranges of offsets (the end is not among them) that could not be read, and that an
-    operator has said to pass over; in the order in which that was."""
+    operator has ordered to pass over; in the order in which that was."""
 
     topic_id: bytes
     next_offset: int = 0
@@ -131,5 +131,5 @@ class Cursor:
 
 
 def newest(*found: Cursor | None) -> Cursor | None:
-    """The one that was committed last; the first of those that do not tell."""
+    """The one that was committed last; the first of those that do not show it."""
     return max((cursor for cursor in found if cursor is not None), key=lambda cursor: cursor.progress, default=None)

@@ -1,6 +1,6 @@
 """What a buffer record is to those who keep accounts: what its outcome row calls it, and which record it carries on.
 
-Pure. The delay service names its outcome rows by `message_id` and `row_name`, the reconcile job reads buffer topics
+Pure. The delay service names its outcome rows by `message_id` and `row_id_of`, the reconcile job reads buffer topics
 by `fact_of`: both mean the same by construction.
 """
 
@@ -67,24 +67,24 @@ def _operation(appended_at_ms: int, operation: Operation) -> BufferFact:
 def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -> BufferFact:
     due_ms, value, _, replaces, terms = message
     if not value[0]:  # a plain one
-        name, digest = f"{shard[0]}.{shard[1]}.{offset}.{due_ms}", digest_of_packed(value, 1)
-        return BufferFact(MESSAGE, name, due_ms, appended_at_ms, digest=digest)
+        called, digest = f"{shard[0]}.{shard[1]}.{offset}.{due_ms}", digest_of_packed(value, 1)
+        return BufferFact(MESSAGE, called, due_ms, appended_at_ms, digest=digest)
     meta, packed = decode_value(value)
-    name = row_name(message_id(shard, Key(due_ms, offset), meta), terms)
+    called = row_id_of(message_id(shard, Key(due_ms, offset), meta), terms)
     is_dead = meta is not None and meta.dead_code is not None  # its bytes are kept as they came
     if is_dead:
-        return BufferFact(MESSAGE, name, due_ms, appended_at_ms, replaces)
+        return BufferFact(MESSAGE, called, due_ms, appended_at_ms, replaces)
     accepted_ms, digest = accepted_at_ms_of(packed), digest_of_packed(packed)
     expires_ms = None if terms is None else terms.expires_ms(due_ms)
-    return BufferFact(MESSAGE, name, due_ms, accepted_ms, replaces, expires_ms=expires_ms, digest=digest)
+    return BufferFact(MESSAGE, called, due_ms, accepted_ms, replaces, expires_ms=expires_ms, digest=digest)
 
 
 def message_id(shard: Shard, key: Key, meta: Meta | None) -> str:
     """A message keeps the id of its first acceptance."""
-    # rule origin: a message that goes on would get another id, and receivers could not tell a repetition.
+    # rule origin: a message that goes on would get another id, and receivers could not recognise a repetition.
     return meta.origin if meta and meta.origin else f"{shard.topic}.{shard.name}.{key.offset}.{key.due_ms}"
 
 
-def row_name(message_id: str, terms: Terms | None) -> str:
+def row_id_of(message_id: str, terms: Terms | None) -> str:
     """What outcome rows and deliveries call it: of a series, the occurrence."""
     return message_id if terms is None or terms.series is None else f"{message_id}~{terms.series.occurrence}"

@@ -94,7 +94,7 @@ class PlainRows:
 
 
 def moments(column: bytes) -> list[int]:
-    """What a column of numbers says that is JSON without its brackets."""
+    """The numbers of a column that is JSON without its brackets."""
     return _MOMENTS.decode(b"[%b]" % column)
 
 
@@ -106,8 +106,8 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind `outcomes`: rows by column; index i of each column is one row. kind `low_water`: every record of the shard
     with an offset below `next` and a due time before `low` (epoch ms) is terminal; of all that its owner has read,
-    `pending` are not (None: the writer did not say). kind `skipped`: an operator has had the offsets from `first` up
-    to `next`, which is not among them, passed over."""
+    `pending` are not (None: the writer did not record it). kind `skipped`: an operator has had the offsets from
+    `first` up to `next`, which is not among them, passed over."""
 
     v: int
     kind: str
@@ -132,7 +132,7 @@ OUTCOMES, LOW_WATER, SKIPPED = "outcomes", "low_water", "skipped"
 
 
 def spread(shard: Shard, partitions: int) -> int:
-    """The partition of the audit, and of its like, that has what is said of a shard: always the same one, so that it
+    """The partition of the audit, and of its like, that has the rows of a shard: always the same one, so that it
     stays in order."""
     return crc32(".".join(shard).encode()) % partitions
 
@@ -181,7 +181,8 @@ def _outcomes(shard: Shard, owner_epoch: int, done_at_ms: int, columns: list[byt
 def encode_low_water(
     shard: Shard, owner_epoch: int, at_ms: int, next_offset: int, low_ms: int, pending: int
 ) -> bytes:
-    """The body of an audit record that says how far the shard is done, for readers who close windows of due time."""
+    """The body of an audit record that records how far the shard is done, for readers who close windows of due
+    time."""
     version, topic, name = AUDIT_VERSION, shard.topic, shard.name
     record = AuditRecord(
         version, LOW_WATER, topic, name, owner_epoch, at_ms, next=next_offset, low=low_ms, pending=pending
@@ -190,7 +191,7 @@ def encode_low_water(
 
 
 def encode_skipped(shard: Shard, owner_epoch: int, at_ms: int, first: int | None, end: int) -> bytes:
-    """The body of an audit record that says which offsets an operator has had passed over: what pends among them has
+    """The body of an audit record with the offsets that an operator has had passed over: what pends among them has
     ended by it. Without `first`, all below `end`: what was given up at a takeover."""
     record = AuditRecord(AUDIT_VERSION, SKIPPED, shard.topic, shard.name, owner_epoch, at_ms, first=first, next=end)
     return _body(shard, record)

@@ -1,4 +1,4 @@
-"""The kinds of records in a buffer topic, and how to tell them apart.
+"""The kinds of records in a buffer topic, and how to distinguish them.
 
     message    as a client sent it: any record without one of the headers below
     operation  as a client sent it, with `delay-op`: cancels or reschedules the message that `delay-ref` names
@@ -92,9 +92,9 @@ def _has_condition(terms: Terms | None) -> bool:
 
 
 class Decision(NamedTuple):
-    """Keys of records that are terminal by name."""
+    """Keys of records that it ends."""
 
-    names: tuple[Key, ...]
+    ended: tuple[Key, ...]
 
 
 class RulesChange(NamedTuple):
@@ -325,7 +325,7 @@ def encode_forwarded(operation: Operation) -> bytes:
 def _read_control(kind: bytes | None) -> Control:
     text = (kind or b"").decode("utf-8", "replace")
     if text not in CONTROLS:
-        raise Foreign(f"a control record that says {text[:100]!r}")
+        raise Foreign(f"a control record with the content {text[:100]!r}")
     return Control(text)
 
 
@@ -335,7 +335,7 @@ def encode_control(kind: str, detail: bytes | None = None) -> bytes:
 
 
 def _moment(text: str) -> int:
-    """Epoch ms; no later than what can be said. Raises ValueError."""
+    """Epoch ms; no later than can be written. Raises ValueError."""
     return _natural(text, MOMENT_MAX_MS)
 
 

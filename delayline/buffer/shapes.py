@@ -55,8 +55,8 @@ PlainEntries = list[tuple[int, int, bytes]]
 
 _PLAIN = b"\x00"
 _ONE_BYTE = [1 + (first >> 1) if first < 0x80 and not first & 1 else int(first == 1) for first in range(256)]
-"""How much a nullable byte string takes with its length, by that length's first byte; 0 where it does not say. Null
-(01) takes that byte alone."""
+"""How much a nullable byte string takes with its length, by that length's first byte; 0 where it does not show it.
+Null (01) takes that byte alone."""
 
 
 class _Shape(NamedTuple):
@@ -141,7 +141,8 @@ class Reader:
         return before + len(entries), None
 
     def _delay_ms(self, directive: bytes, value: bytes, accepted_at_ms: int, delays: dict[bytes, int]) -> int | None:
-        """From the append time on, what this directive alone says; None where that is more than a time, or wrong."""
+        """From the append time on, the time of this directive alone; None where that is more than a time, or
+        wrong."""
         if (
             directive == b"delay-ms"
             and len(value) < 16
@@ -254,12 +255,6 @@ def _delay_of(verdict: Verdict, accepted_at_ms: int) -> int | None:
 
 
 @lru_cache(16)
-def _reader(rules: Rules) -> Reader:
+def reader_of(rules: Rules) -> Reader:
+    """All shards under the same rules share what is remembered."""
     return Reader(rules)
-
-
-def read_plain(
-    records: PlainRecords, start: int, rules: Rules, entries: PlainEntries
-) -> tuple[int, BufferRecord | None]:
-    """See `Reader.read`. All shards under the same rules share what is remembered."""
-    return _reader(rules).read(records, start, entries)

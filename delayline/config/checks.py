@@ -46,7 +46,7 @@ EMBEDDED: Only = {
     "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
     "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),
     **{f"internal.{name}": (field.get_default(), _ONE_PROCESS) for name, field in Internal.model_fields.items()},
-    "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
+    "delay.discovery_interval": (2000, "the embedded queue reports new topics at once"),
     **_NO_KAFKA_PROXY,
 }
 
@@ -101,7 +101,7 @@ def _check_rocketmq(settings: Settings) -> None:
 
 
 def _refuse_open_address(settings: Settings) -> None:
-    """Without authentication an address is for this machine only, unless the setting says otherwise by name."""
+    """Without authentication an address is for this machine only, unless the setting allows more by name."""
     if settings.api.auth not in ("none", OPEN):
         raise ConfigError(f"api.auth: authentication is not built yet (from {settings.source('api.auth')}).")
     for key, host in (("api.host", settings.api.host), ("worker.host", settings.worker.host)):
@@ -126,8 +126,8 @@ def _check_internal(settings: Settings) -> None:
         raise ConfigError(f"internal.secret: it has less than {SECRET_CHARS_MIN} characters (from {source}).")
     if not internal.advertised_host and internal.host in ("", "0.0.0.0", "::"):
         raise ConfigError(
-            f"internal.advertised_host: {internal.host} is every address of this machine; say by which one the other "
-            "processes of the installation reach it."
+            f"internal.advertised_host: {internal.host} is every address of this machine; set the one by which the "
+            "other processes of the installation reach it."
         )
 
 

@@ -4,8 +4,8 @@ A layer maps a setting's path (`("api", "port")`) to what was given and where. L
 setting, so that a flag replaces one value of a file's table and leaves its neighbours. An unknown name is an error in
 any of them: a misspelt setting that is ignored would be found on the day it is needed.
 
-pydantic-settings does not fit: its environment source passes over unknown variables and cannot say where a value was
-written.
+pydantic-settings does not fit: its environment source passes over unknown variables and cannot report where a value
+was written.
 """
 
 import re
@@ -24,11 +24,11 @@ ENV_CONFIG = "DELAYLINE_CONFIG"
 SYSTEM_CONFIG = Path("/etc/delayline/delayline.toml")
 
 _NO_SETTINGS = frozenset({ENV_CONFIG, "DELAYLINE_URL"})
-"""Variables with our prefix that say something else: where the file is, and where the command line's server is."""
+"""Variables with our prefix that mean something else: where the file is, and where the command line's server is."""
 
 _KUBERNETES = re.compile(r"DELAYLINE_(SERVICE_HOST=.*|SERVICE_PORT(_.*)?=.*|PORT_.*|PORT=\w+://.*)")
-"""Kubernetes tells every container where its namespace's services are, and ours may well be called delayline. Its
-DELAYLINE_PORT is a URL; a number there means `api.port`."""
+"""Kubernetes passes every container the addresses of its namespace's services, and ours may well be called delayline.
+Its DELAYLINE_PORT is a URL; a number there means `api.port`."""
 
 REMOVED: Mapping[str, str] = {
     "mq.guarantee": "every queue delivers exactly once now",
@@ -93,7 +93,7 @@ def _is_known(variable: str, value: str) -> bool:
 
 
 def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
-    """The TOML file to read. One that was named must exist: reading it says so where it does not."""
+    """The TOML file to read. One that was named must exist: reading it raises where it does not."""
     if named is not None:
         return cwd / named
     if environ.get(ENV_CONFIG):

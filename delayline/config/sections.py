@@ -53,7 +53,7 @@ class Mq(Section):
     properties: Annotated[dict[str, Secret], JsonText] = Field(default_factory=dict)
 
     def client_properties(self) -> dict[str, str]:
-        """`properties` with their secrets told, for a client of the queue."""
+        """`properties` with their secrets in the clear, for a client of the queue."""
         return {name: secret.get_secret_value() for name, secret in self.properties.items()}
 
 
@@ -84,7 +84,7 @@ class History(Section):
 
 
 class Audit(Section):
-    """What shards say of themselves in the audit, and how long buffers are kept for who reads it."""
+    """What shards report about themselves in the audit, and how long buffers are kept for its reader."""
 
     low_water_interval: Annotated[Duration, durations("100ms", "1h")] = _default("30s")
     hold_max: Annotated[Duration, durations("0s", "365d")] = _default("24h")
@@ -143,7 +143,7 @@ class Internal(Section):
 
 
 class Reconcile(Section):
-    """Whom the reconcile job tells how a run has ended; addresses may hold secrets."""
+    """Where the reconcile job reports how a run has ended; addresses may hold secrets."""
 
     push_metrics: Secret = SecretStr("")
     push_token: Secret = SecretStr("")
@@ -159,7 +159,7 @@ class Log(Section):
 
 
 class DelayRule(Section):
-    """What holds for the topics that match; the first rule that matches wins, even one that says nothing more."""
+    """What holds for the topics that match; the first rule that matches wins, even one that sets nothing."""
 
     topics: Annotated[Patterns, Field(min_length=1)]
     default_delay: Annotated[Duration, durations("1ms", "36500d")] | None = None

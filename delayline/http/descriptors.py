@@ -7,7 +7,7 @@ ends. So strangers get a part of them, and what the process needs itself is neve
 import resource
 
 DESCRIPTORS_MAX = 1 << 20
-"""More is not asked for: some systems say "a billion", and tables are made of that size."""
+"""More is not asked for: some systems report a billion, and tables are made of that size."""
 
 RESERVE_MAX = 1024
 """Files of the index (64 MiB each), segments of the embedded log, connections to brokers and to other processes."""

@@ -5,7 +5,7 @@
     end of the headers -> answer sent      the application's: it bounds bodies, and how many requests there are
     the answer waits to be read            `send_timeout_s` for each SLOWEST_BYTES of it
 
-Bytes are counted where they arrive, because llhttp and httptools keep a header that has no end without saying so
+Bytes are counted where they arrive, because llhttp and httptools keep a header that has no end without reporting it
 (docs/adr/0016-limits-in-the-protocol.md).
 """
 
@@ -30,7 +30,7 @@ _PIPELINED = MALFORMED._replace(detail=f"at most {PIPELINED_MAX} requests wait f
 
 
 class _Stop(Exception):
-    """Ends the parser; `refused` says why."""
+    """Ends the parser; `refused` has the reason."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -185,7 +185,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _check_reading(self) -> None:
         self._reading = None
         if self._open and not self.flow.write_paused:
-            return  # more is written beside it, so that its size says nothing; a pause looks again
+            return  # more is written beside it, so that its size shows nothing; a pause looks again
         unread_bytes = self.transport.get_write_buffer_size()
         if unread_bytes and self._unread_bytes - unread_bytes < SLOWEST_BYTES:
             self._end("slow-reader")

@@ -55,7 +55,7 @@ class Event(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Found:
     """A message as its owner knows it. Key, value, headers and terms are there while it is pending; `history` is what
-    its owner remembers, oldest first, and not told in lists."""
+    its owner remembers, oldest first, and not part of lists."""
 
     id: MessageId
     state: State
@@ -145,10 +145,10 @@ class DueCounts:
 
 @dataclass(frozen=True, slots=True)
 class ShardFigures:
-    """How a shard stood half a second ago at most. `ready`: it has been read to the end. `stalled` says in a word why
-    it cannot go on, `detail` in a sentence, `retry_ms` when it tries again. The other fields mean nothing while it is
-    being taken over (`owner_epoch` is 0 then); `next_due_ms` is the lowest due time of what is pending, `repeats`
-    how many of it repeat. While it is `paused`, nothing is delivered."""
+    """How a shard stood half a second ago at most. `ready`: it has been read to the end. `stalled` is the reason why
+    it cannot go on in a word, `detail` in a sentence, `retry_ms` when it tries again. The other fields mean nothing
+    while it is being taken over (`owner_epoch` is 0 then); `next_due_ms` is the lowest due time of what is pending,
+    `repeats` how many of it repeat. While it is `paused`, nothing is delivered."""
 
     shard: Shard
     ready: bool
@@ -182,8 +182,8 @@ class Suspected:
 class StallReport:
     """Why a shard has stalled, and what skipping would do and lose: empty where nothing can be skipped. `offset` is
     where it stands, the log holds `[first, end)`, and the cursor's offsets are 0 where it has none. `record` is the
-    beginning of what can be read at `offset`. After a skip, `refused` says why nothing was done. `suspect` is the
-    record whose commit keeps failing, and `offset` its own then."""
+    beginning of what can be read at `offset`. After a skip, `refused` has the reason why nothing was done. `suspect`
+    is the record whose commit keeps failing, and `offset` its own then."""
 
     shard: Shard
     reason: str | None = None

@@ -64,11 +64,11 @@ class PendingLimits:
             return None
         pending, repeating = self._count(topic)
         if adds and bounds.pending_max is not None and pending + adds > bounds.pending_max:
-            said = f"{pending} messages wait for {topic}, its limit is {bounds.pending_max}"
-            return said + _no_room(bounds.pending_max - pending, adds)
+            limit = f"{pending} messages wait for {topic}, its limit is {bounds.pending_max}"
+            return limit + _no_room(bounds.pending_max - pending, adds)
         if repeats and repeating + repeats > bounds.repeats_max:
-            said = f"{repeating} messages that repeat wait for {topic}, its repeats_max is {bounds.repeats_max}"
-            return said + _no_room(bounds.repeats_max - repeating, repeats)
+            limit = f"{repeating} messages that repeat wait for {topic}, its repeats_max is {bounds.repeats_max}"
+            return limit + _no_room(bounds.repeats_max - repeating, repeats)
         return None
 
     def _count(self, topic: str) -> _Count:
@@ -76,8 +76,8 @@ class PendingLimits:
         if not self._asking and now_s >= self._ask_again_s:
             self._asking = True
             self._figures().add_done_callback(self._answered)
-        told_s, counts = self._known
-        return counts.get(topic, _NONE) if now_s - told_s <= BELIEVED_S else _NONE
+        known_s, counts = self._known
+        return counts.get(topic, _NONE) if now_s - known_s <= BELIEVED_S else _NONE
 
     def _answered(self, answer: Future[list[ShardFigures]]) -> None:
         now_s = self._clock.monotonic_s()
@@ -91,5 +91,5 @@ class PendingLimits:
 
 
 def _no_room(room: int, wanted: int) -> str:
-    """What is to be said beside the limit where there is room for some."""
+    """What follows the limit in the text where there is room for some."""
     return f": there is room for {room} more, not for {wanted}" if room > 0 else ""

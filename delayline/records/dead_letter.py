@@ -1,4 +1,4 @@
-"""What a dead letter says: the record as it came, and behind its own headers the seven that tell its outcome.
+"""The content of a dead letter: the record as it came, and behind its own headers the seven with its outcome.
 
 `delay_service.core.dead` writes them, in the order in which they stand here.
 """

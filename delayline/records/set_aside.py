@@ -6,8 +6,8 @@ because what it holds is a function of its bytes, which the log never changes: e
 replay, and finds one record at its first offset and none at the others. That record goes to the dead letters, with
 the bytes of the batch as they are in the log.
 
-That it was set aside is said by the type of its body, within the process that reads it. A record of a log is never
-believed to be one, whatever its headers say.
+The type of its body marks it as set aside, within the process that reads it. A record of a log is never taken for
+one, whatever its headers are.
 """
 
 from delayline.records.headers import SET_ASIDE
@@ -21,7 +21,7 @@ RAW_BYTES_MAX = 256 << 10
 
 
 class SetAside(bytes):
-    """The body of the record that stands for a batch, with what is to be said of it."""
+    """The body of the record that stands for a batch, with a description of it."""
 
     why: str
 

@@ -1,7 +1,7 @@
-"""The directives by name, and what each one's value must be: a function per header, from text to what it says.
+"""The directives by name, and what each one's value must be: a function per header, from text to what it means.
 
-Each reads a value's text and raises MalformedDirective, whose sentence says what was sent is not, and what would be
-right. What stands together is `delayline.schedule.verdict`'s affair. Page: docs/directives.md.
+Each reads a value's text and raises MalformedDirective, whose sentence names what is wrong and what would be
+right. `delayline.schedule.verdict` checks directives that are sent together. Page: docs/directives.md.
 """
 
 import re
@@ -95,7 +95,7 @@ def _at_most(bytes_max: int) -> Callable[[str], str]:
 
 
 def _own_id(text: str) -> str:
-    """What looks like a message id could not be told from one in `delay-ref`."""
+    """What looks like a message id could not be distinguished from one in `delay-ref`."""
     _at_most(OWN_ID_BYTES_MAX)(text)
     if _message_id(text) is not None:
         raise MalformedDirective("looks like a message id")

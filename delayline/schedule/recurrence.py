@@ -143,7 +143,7 @@ def ticks(series: Series, first_ms: int) -> Iterator[int]:
 
 def deliveries(series: Series, first_ms: int, now_ms: int) -> Iterator[int]:
     """The ticks that are delivered where the series begins at `first_ms` and nothing is late from `now_ms` on. Those
-    that have passed are made up for as `missed` says."""
+    that have passed are made up for as `missed` requires."""
     if first_ms > now_ms or series.missed == "all":
         return ticks(series, first_ms)
     last_ms, next_ms = catch_up(series, first_ms, now_ms)

@@ -48,7 +48,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     levels_ms: tuple[int, ...] = DEFAULT_LEVELS_MS
     aliases: tuple[str, ...] = ()
     default_delay_ms: int = 0
-    """Of a message that says nothing about time, in a topic with a `default_delay`; 0: it is not delayed."""
+    """Of a message without a time, in a topic with a `default_delay`; 0: it is not delayed."""
     retry_attempts_max: int = RETRY_ATTEMPTS_MAX
     """How often a consumer group is given a message again; what it then sends back is due at once, among its dead."""
 
@@ -103,7 +103,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class _Parser(msgspec.Struct, frozen=True):
-    """All that can be said of rules of a later parser."""
+    """All that is known of rules of a later parser."""
 
     parser: int
 

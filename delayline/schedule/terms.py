@@ -31,7 +31,8 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Idempotency(msgspec.Struct, frozen=True):
-    """The sender's key for "this very request", and a digest of the request, to tell a repetition from a mix-up."""
+    """The sender's key for "this very request", and a digest of the request, to distinguish a repetition from a
+    mix-up."""
 
     key: str
     digest: str

@@ -93,7 +93,7 @@ _NOT_BUILT: Mapping[bytes, str] = {
 }
 
 Values = Mapping[bytes, object]
-"""What each directive says, by header name; a time in ms, an integer, or text."""
+"""The value of each directive, by header name; a time in ms, an integer, or text."""
 
 
 def read_directives(
@@ -272,7 +272,7 @@ def _within_horizon(values: Values, time: _Time, accepted_at_ms: int, horizon_ma
 DELAYS = frozenset(
     {b"delay-ms", b"delay", b"delay-level", b"x-delay", b"DELAY", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS"}
 )
-"""Directives that, alone, say the same of every append time: the time from then on."""
+"""Directives that, alone, give the same for every append time: the time from then on."""
 
 _TIME_NAMES = (*(name for name, _ in _TIMES), *(name for name, _, _ in _TIMERS))
 

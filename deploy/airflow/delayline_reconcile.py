@@ -1,4 +1,4 @@
-"""Airflow: was everything delivered? A run of the reconcile job every quarter of an hour; docs/deploy.md says more.
+"""Airflow: was everything delivered? A run of the reconcile job every quarter of an hour; see docs/deploy.md.
 
 What differs from place to place stands in the environment of the scheduler and the workers:
 

@@ -8,7 +8,7 @@
                               ./pyenv/bin/python
 
 The environment holds no Python itself but a link to the one that it was made with: the nodes need the same version at
-the same path. `--python` says at which path they have it.
+the same path. `--python` names the path where they have it.
 """
 
 import argparse

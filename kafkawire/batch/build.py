@@ -2,8 +2,8 @@
 
     record = varint length | 00 attributes | varint timestampDelta | varint offsetDelta | body
 
-(Kafka's DefaultRecord, all varints zigzag). What a batch's records are is made here once; whose they are (producer
-id, epoch, sequence) is said when they are sent, perhaps more than once.
+(Kafka's DefaultRecord, all varints zigzag). A batch's records are made here once; the producer's fields (id, epoch,
+sequence) are set when they are sent, perhaps more than once.
 """
 
 from collections.abc import Iterable, Sequence

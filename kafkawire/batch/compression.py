@@ -1,7 +1,7 @@
 """The four compressions of a batch's records, in both directions.
 
 Decompressing stops at a limit, whatever the data claims: a few kilobytes of zstd can stand for hundreds of
-megabytes. Output grows piece by piece; where a format says its size in advance, that is compared first.
+megabytes. Output grows piece by piece; where a format states its size in advance, that is compared first.
 
 Snappy comes in two framings, both read by every client: raw blocks (librdkafka) and xerial's chunks (Java). What is
 compressed again keeps the framing that it came in.

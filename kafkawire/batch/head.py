@@ -36,7 +36,7 @@ APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 KNOWN_ATTRIBUTES = CODEC_BITS | APPEND_TIME_BIT | TRANSACTIONAL_BIT | _CONTROL_BIT
-"""Those that a client may know of: 0x40 says that the base timestamp is a delete horizon, the log cleaner's."""
+"""Those that a client may know of: 0x40 marks the base timestamp as a delete horizon, the log cleaner's."""
 
 
 class Kind(Enum):
@@ -96,7 +96,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch: what stands before the records, and the records, compressed as `head` says."""
+    """One batch: the fields before the records, and the records, compressed as in `head`."""
 
     head: Head
     payload: Buffer

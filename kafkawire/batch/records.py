@@ -30,7 +30,7 @@ _FRONT = struct.Struct("<HHH").unpack_from
 offsetDelta`. Three numbers, read the wrong way round, cost less than six bytes."""
 
 _SIZES = [0] * 0x10000
-"""What a two-byte length, as `_FRONT` has it, says about the whole record; 0 where it is none, and
+"""What a two-byte length, as `_FRONT` has it, means for the whole record; 0 where it is none, and
 then the next delta does not fit."""
 for _length in range(_ONE_BYTE, _TWO_BYTES):
     _SIZES[int.from_bytes(encode_varint(_length), "little")] = 2 + _length
@@ -40,7 +40,7 @@ _ONE_BYTE_TIME = 0x8000
 
 
 TIME_MAX_MS = MOMENT_MAX_MS - HORIZON_MAX_MS
-"""Of a record without an append time: behind any delay there still is a moment that can be said."""
+"""Of a record without an append time: behind any delay there still is a moment that can be written."""
 
 
 def read_records(head: Head, plain: bytes, at: int) -> list[Record]:
@@ -48,8 +48,8 @@ def read_records(head: Head, plain: bytes, at: int) -> list[Record]:
     they fill it exactly and are those that `head` speaks of.
 
     A broker counts the records of a batch and gives each the next offset; in an uncompressed one it does not look at
-    what the record says of itself (LogValidator.assignOffsetsNonCompressed). So where none is missing, the place of a
-    record is its offset, whatever it says."""
+    the record's own offset (LogValidator.assignOffsetsNonCompressed). So where none is missing, the place of a record
+    is its offset, whatever it contains."""
     count = head.record_count
     # A record takes a byte at least, so a count beyond the data is a lie, found before a list of that size is made.
     if not 0 <= count <= min(RECORDS_MAX, len(plain)):
@@ -67,7 +67,7 @@ def _dense(plain: bytes, at: int, count: int) -> list[bytes] | None:
     """The bodies of records whose offsets have no gaps; None where they do not look like that.
 
     Hot: once per record that is read (bench/floors.py). Every delta is compared with the one that it has to be: where
-    one differs, `_any` says whose offset counts.
+    one differs, `_any` decides whose offset counts.
     """
     bodies: list[bytes] = []
     append = bodies.append
@@ -112,7 +112,7 @@ def _dense(plain: bytes, at: int, count: int) -> list[bytes] | None:
 
 
 def _any(head: Head, plain: bytes) -> list[Record]:
-    """With everything that a record says of itself: times of their own, offsets with gaps (compaction). Without gaps
+    """With all of a record's own fields: times of their own, offsets with gaps (compaction). Without gaps
     the offset is counted."""
     records: list[Record] = []
     base, before, last = head.base_offset, -1, head.last_offset_delta

@@ -4,7 +4,7 @@
     session.py      one connection's half of the conversation, without I/O: requests out and answers in, in order
     blocking.py     its socket, deadlines and TLS, for a thread
     aio.py          the same in an event loop
-    versions.py     what a broker speaks, as it says itself
+    versions.py     what a broker speaks, as it reports itself
     metadata.py     where brokers, leaders and coordinators are
     transaction.py  the life of a transactional producer, as a pure state machine
     steps.py        what that machine takes in, and what it returns

@@ -1,6 +1,6 @@
 """One connection to a broker for one thread at a time: the socket, deadlines and TLS around `session`.
 
-The socket never blocks: only `receive` waits, as long as its caller says, and a loop over many connections
+The socket never blocks: only `receive` waits, as long as its caller allows, and a loop over many connections
 asks `arrived` whenever one is readable.
 """
 

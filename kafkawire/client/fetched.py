@@ -106,7 +106,7 @@ def _displaced(head: Head, behind: int, offset: int, *, first: bool) -> str:
 
 
 def _rest(data: Buffer, at: int, offset: int) -> tuple[BatchError | None, int]:
-    """What is to be said of a piece of a batch: that it is wrong, or too little where nothing came before."""
+    """The verdict on a piece of a batch: that it is wrong, or too little where nothing came before."""
     left = len(data) - at
     if left > MAGIC_AT and data[at + MAGIC_AT] != MAGIC:
         return MalformedBatch(f"at offset {offset}: a batch of magic {data[at + MAGIC_AT]}"), 0
@@ -248,7 +248,7 @@ def _plain(head: Head, checked: bytes) -> tuple[bytes, int]:
 
 
 def _is_abort(head: Head, checked: bytes) -> bool:
-    """A marker that has been compacted away says nothing any more."""
+    """A marker that has been compacted away has no effect any more."""
     records = read_records(head, *_plain(head, checked))
     try:
         return bool(records) and (key_of(records[0][2]) or b"")[:4] == _ABORT_KEY

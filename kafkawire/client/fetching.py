@@ -3,9 +3,9 @@
 Every request names all partitions that are read from its node (no fetch session, KIP-227), as who reads what is
 committed, at the leader of whatever epoch, and from nowhere nearer: a rack is not named (KIP-392).
 
-It says which epoch the last batch was of that was read (KIP-320; KIP-595 for Fetch). A log that has lost its tail, by
-an unclean election or with the power of a lone replica, and has been written to since, has other records below the
-offset to be read next: its leader compares, and names the epoch and the offset up to which the logs agree, or says
+It names the epoch of the last batch that was read (KIP-320; KIP-595 for Fetch). A log that has lost its tail, by an
+unclean election or with the power of a lone replica, and has been written to since, has other records below the
+offset to be read next: its leader compares, and names the epoch and the offset up to which the logs agree, or answers
 that the offset is out of range where it has never heard of the epoch (Partition.readRecords, for consumers as for
 followers). Where nothing was read yet there is no epoch to be compared.
 """
@@ -71,7 +71,7 @@ class Reading:
 
 
 class Meaning(Enum):
-    """What an answer says of a partition."""
+    """What an answer means for a partition."""
 
     NOTHING = auto()  # nothing new
     RECORDS = auto()  # batches, or what cannot be one
@@ -131,8 +131,8 @@ def divergence(reading: Reading, answer: FetchedPartition) -> str:
 def take(
     reading: Reading, answer: FetchedPartition, raw_bytes_max: int = RAW_BYTES_MAX
 ) -> tuple[Meaning, Batches | None]:
-    """Note what the answer says, and move on behind it: the next request can go out before the records are read. Of a
-    batch that is set aside, up to `raw_bytes_max` are kept."""
+    """Note what the answer contains, and move on behind it: the next request can go out before the records are read.
+    Of a batch that is set aside, up to `raw_bytes_max` are kept."""
     meaning = _MEANINGS.get(answer.error_code, Meaning.TROUBLE)
     if meaning is not Meaning.RECORDS:
         return meaning, None

@@ -85,7 +85,7 @@ class Nodes:
     def _find_leaders(self, topic: str) -> dict[int, int]:
         found = next((one for one in self._metadata([topic]) if one.name == topic), None)
         if found is None:
-            raise Unreachable(f"{topic}: the broker says nothing about it")
+            raise Unreachable(f"{topic}: the broker answers nothing about it")
         if found.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             raise TopicMissing(f"{topic}: error {found.error_code}")
         self.leaders[topic] = {one.partition_index: max(one.leader_id, NO_LEADER) for one in found.partitions}

@@ -79,7 +79,7 @@ class WireReader:
         self.links: dict[int, Link] = {}  # bounded by the cluster's nodes
         self._looking: set[str] = set()
         self._ended: list[Read] = []
-        self.said: set[str] = set()
+        self.reported: set[str] = set()
         self._woken = False
         self._closed = False
         self._kicked, self._kick = socket.socketpair()
@@ -148,7 +148,7 @@ class WireReader:
             self._kicked.recv(4096)
 
     def _next_s(self) -> float:
-        """When something is to be done without having been told."""
+        """When something is to be done without an event."""
         homeless = self._homeless.items()
         times = [reading.backoff.until_s for at, reading in homeless if at.topic not in self._looking]
         for link in self.links.values():
@@ -196,7 +196,7 @@ class WireReader:
             if error is not None:
                 self._put_off(at.topic, error)
             else:
-                self.said.discard(f"leaders of {at.topic}")
+                self.reported.discard(f"leaders of {at.topic}")
 
         def look() -> Callable[[], None]:
             try:
@@ -213,7 +213,7 @@ class WireReader:
         for at, reading in self._homeless.items():
             if at.topic == topic and now_s >= reading.backoff.until_s:
                 reading.backoff.failed(now_s)
-        self._say(f"leaders of {topic}", error)
+        self._report(f"leaders of {topic}", error)
 
     # --- connections
 
@@ -240,7 +240,7 @@ class WireReader:
             connection.close()
             return
         link.connection = connection
-        self.said.discard(f"node {link.node}")
+        self.reported.discard(f"node {link.node}")
 
     def _not_opened(self, link: Link, error: PeerError) -> None:
         """Its partitions may be led by another one meanwhile."""
@@ -248,7 +248,7 @@ class WireReader:
         lasting = isinstance(error, NotAuthenticated | UnsupportedVersion)
         link.backoff.failed(self._clock.monotonic_s(), BACKOFF_FORBIDDEN_S if lasting else 0.0)
         self._leave(link)
-        self._say(f"node {link.node}", error)
+        self._report(f"node {link.node}", error)
 
     def _leave(self, link: Link) -> None:
         """Ask anew who leads what was read from this node."""
@@ -280,7 +280,7 @@ class WireReader:
             if body is not None:
                 self._answered(link, body, now_s)
             elif link.asked and now_s >= link.answer_until_s:
-                self._say(f"node {link.node}", "no answer")
+                self._report(f"node {link.node}", "no answer")
                 self._leave(link)
                 self._drop(link, now_s)
             if link.connection is not None and not link.asked and link.readings and now_s >= link.send_at_s:
@@ -304,10 +304,10 @@ class WireReader:
         try:
             answer = decode(FetchResponse, FETCH_VERSION, body)
         except WireError as error:
-            self._say(f"node {link.node}", error)
+            self._report(f"node {link.node}", error)
             raise
         if answer.error_code:
-            self._say(f"node {link.node}", f"error {answer.error_code}")
+            self._report(f"node {link.node}", f"error {answer.error_code}")
             self._drop(link, now_s)
             return
         link.backoff.succeeded()
@@ -340,10 +340,10 @@ class WireReader:
             case Meaning.MOVED:
                 self._moved(reading)
             case Meaning.FORBIDDEN | Meaning.TROUBLE:
-                self._say(f"reading {at.topic}", f"partition {at.partition}: error {part.error_code}")
+                self._report(f"reading {at.topic}", f"partition {at.partition}: error {part.error_code}")
                 self._moved(reading, BACKOFF_FORBIDDEN_S if meaning is Meaning.FORBIDDEN else 0.0)
         if part.error_code == 0:
-            self.said.discard(f"reading {at.topic}")
+            self.reported.discard(f"reading {at.topic}")
 
     # --- what was fetched
 
@@ -375,8 +375,8 @@ class WireReader:
         first = next(iter(self.links))
         self.links[first] = self.links.pop(first)
 
-    def _say(self, what: str, why: object) -> None:
+    def _report(self, what: str, why: object) -> None:
         """Once, until it goes well again."""
-        if what not in self.said:
-            self.said.add(what)
+        if what not in self.reported:
+            self.reported.add(what)
             log.warning("reading buffers: trouble", what=what, detail=str(why))

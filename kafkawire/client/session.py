@@ -8,7 +8,7 @@
               ENDED
 
 Brokers answer in the order in which they were asked, so an answer belongs to the oldest request that has none, and
-its correlation id has to say so. After an error it is unknown what the bytes behind it are worth: the session has
+its correlation id has to match. After an error it is unknown what the bytes behind it are worth: the session has
 ended, and its requests without an answer may have been carried out, or not.
 
     Malformed            an answer to nothing, to another request, or one whose header cannot be read

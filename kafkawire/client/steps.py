@@ -108,7 +108,7 @@ class Done(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The request was answered with an error. `of_places`: by partition, where AddPartitionsToTxn says so."""
+    """The request was answered with an error. `of_places`: by partition, where AddPartitionsToTxn reports it."""
 
     request: Request
     code: int

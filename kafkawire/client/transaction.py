@@ -21,11 +21,11 @@ Rules, each of which a test breaks:
    known, and they may still arrive. We let go of the epoch, and InitProducerId, which comes before everything else,
    aborts what is open and makes brokers refuse what arrives late.
 3. A write that was *refused* for the moment is sent again under the same sequence. Where it had been appended all the
-   same (the leader changed while replicas were waited for), the sequence tells the next leader so.
+   same (the leader changed while replicas were waited for), the sequence shows that to the next leader.
 4. EndTxn(commit) without an answer, or with one that may be given after the coordinator has logged the end, is
    repeated under the same id and epoch until an answer decides it: "no error" is given for a commit that is
    complete, CONCURRENT_TRANSACTIONS for one that is being completed, and with implicit partitions the epoch has gone
-   up by then, so that no later transaction can be meant. Any other answer says only that the epoch is not ours any
+   up by then, so that no later transaction can be meant. Any other answer means only that the epoch is not ours any
    more (`TransactionCoordinator.endTransaction`): the fate is unknown.
 5. Sequences begin at 0 with every epoch, which goes up with each InitProducerId, and with each commit where
    partitions are implicit. Elsewhere an epoch outlives a commit, so an EndTxn that is still on its way could commit
@@ -201,7 +201,7 @@ class Machine:
         if not isinstance(write, Write) or write.number not in running.in_flight:
             raise Bug(f"{event}, which is not under way")
         running.in_flight.remove(write.number)
-        # rule txn-gap: a gap in the sequence says that nothing was written: lost.
+        # rule txn-gap: a gap in the sequence means that nothing was written: lost.
         if isinstance(event, Done):
             del running.waiting[write.number]
             return self._written_or_again()
@@ -272,7 +272,7 @@ class Machine:
             case Refused(End(), code) if code in NOT_ENDED:
                 # rule txn-not-ended: the epoch is over and nothing was committed: lost.
                 return self._gives_up(code)
-            # rule txn-concurrent: the coordinator may be ending the transaction before: what it says is no commit.
+            # rule txn-concurrent: the coordinator may be ending the transaction before: its answer is no commit.
             case Refused(End() as request, code):
                 self._running.last = code
                 # rule txn-doubt: the end may have been logged: called aborted later, it would be delivered twice.
@@ -324,7 +324,7 @@ class Machine:
         codes = dict(running.waiting) if of_places else {}
         if ErrorCode.CONCURRENT_TRANSACTIONS in (running.last, *codes.values()):
             return self._aborts(ErrorCode.CONCURRENT_TRANSACTIONS)
-        unheard = {running.writes[number].place: _said(code) for number, code in codes.items()}
+        unheard = {running.writes[number].place: _reported(code) for number, code in codes.items()}
         return self._aborts(next(iter(unheard.values()), OUT_OF_TIME), tuple(unheard.items()))
 
     # --- small things
@@ -346,7 +346,7 @@ _UNDER_WAY: dict[State, type[Request]] = {
 }
 
 
-def _said(code: int) -> int:
+def _reported(code: int) -> int:
     """The code to report for a partition that took nothing in time. A missing topic and damaged batches keep their
     code; any other code is reported as a partition that did not answer."""
     return code if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE) else OUT_OF_TIME

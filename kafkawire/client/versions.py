@@ -36,13 +36,13 @@ class BrokerVersions(NamedTuple):
 
 def learned(broker: str, body: memoryview) -> BrokerVersions:
     """From the answer to QUESTION. Raises UnsupportedVersion where the broker does not speak this question itself: it
-    says so in the layout of version 0, whatever was asked. Raises Unreachable for another error: another try may
+    answers so in the layout of version 0, whatever was asked. Raises Unreachable for another error: another try may
     bring an answer; and Malformed."""
     if int.from_bytes(body[:2], "big") == ErrorCode.UNSUPPORTED_VERSION:
         raise UnsupportedVersion(f"{broker}: API_VERSIONS {API_VERSIONS_VERSION} is needed")
     answer = decode(ApiVersionsResponse, API_VERSIONS_VERSION, body)
     if answer.error_code:
-        raise Unreachable(f"{broker} does not tell its versions: error {answer.error_code}")
+        raise Unreachable(f"{broker} does not report its versions: error {answer.error_code}")
     return BrokerVersions(
         broker,
         {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys},

@@ -336,7 +336,7 @@ def _tags(cls: type[Struct], tagged: dict[int, tuple[str, Spec]], version: int) 
 def _read_tagged(codec: FieldCodec, data: memoryview, outer: Reader) -> Any:
     reader = Reader(data, outer.items_left)
     value = codec.read(reader)
-    # The size said otherwise: the field may be of a later version with more in it, which we would drop.
+    # The size does not match: the field may be of a later version with more in it, which we would drop.
     if reader.at != reader.end:
         raise Malformed("bytes behind the end of a tagged field")
     outer.items_left = reader.items_left

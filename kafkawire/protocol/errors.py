@@ -7,7 +7,7 @@
     ├── NotAuthenticated         the broker refused us, or is not who it should be
     ├── TopicMissing             the cluster has no such topic, or no such partition
     └── WireError                bytes that cannot be read; the connection they came on cannot go on
-        ├── Malformed            not the message that its header says
+        ├── Malformed            not the message that its header names
         ├── FrameTooLarge        a length prefix beyond the limit, or below zero
         ├── Truncated            the stream ended where an answer was expected, or inside one
         ├── UnsupportedVersion   an API or a version of it that is not let through

@@ -107,7 +107,7 @@ class Reader:
 
     def count_items(self, count: int, item_bytes_min: int) -> None:
         """Take `count` array elements from the budget, each of them at least `item_bytes_min` bytes long."""
-        # First of all: an array cannot hold more than the bytes that are left, whatever the budget says.
+        # First of all: an array cannot hold more than the bytes that are left, whatever the budget allows.
         if count * item_bytes_min > self.end - self.at:
             raise Malformed("an array is longer than its message")
         self.items_left -= count

@@ -35,7 +35,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kerberos:
-    """Who we are; `principal` and `keytab` empty for whatever the default cache of tickets says."""
+    """Who we are; `principal` and `keytab` empty for what is in the default cache of tickets."""
 
     service: str = "kafka"
     principal: str = ""

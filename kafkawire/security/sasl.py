@@ -76,8 +76,8 @@ Exchange = Generator[bytes, bytes, None]
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 1_000_000
 """A server that asks for fewer wants our password (Kafka's own minimum), for more our processor."""
 
-SAID_BYTES_MAX = 500
-"""Of what a broker says against a token, in our words about it."""
+REASON_BYTES_MAX = 500
+"""Of a broker's reason against a token, in our error."""
 
 NO_LAYER = 1
 """The bit of GSSAPI's security layers that stands for none."""
@@ -104,9 +104,9 @@ def _scram(credentials: Credentials, digest: str, nonce: str) -> Exchange:
     name = credentials.username.replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}".encode()
     challenge = yield b"n,," + first
-    said = _attributes(challenge)
+    attributes = _attributes(challenge)
     try:
-        salt, iterations, joint = b64decode(said["s"], validate=True), int(said["i"]), said["r"]
+        salt, iterations, joint = b64decode(attributes["s"], validate=True), int(attributes["i"]), attributes["r"]
     except (KeyError, ValueError) as error:
         raise NotAuthenticated("the broker's SCRAM challenge cannot be read") from error
     # A nonce that does not begin with ours is a replayed challenge; few iterations make the password guessable.
@@ -126,15 +126,15 @@ def _scram(credentials: Credentials, digest: str, nonce: str) -> Exchange:
 
 
 def _oauthbearer(credentials: Credentials) -> Exchange:
-    """The server answers nothing where it takes the token. What is wrong with it, it says in JSON, and ends the
+    """The server answers nothing where it takes the token. Otherwise it sends the reason in JSON, and ends the
     exchange when it has heard one byte (RFC 7628, section 3.2.3)."""
     assert credentials.tokens is not None, "read_access sees to it"
     token = credentials.tokens.token()
     try:
-        said = yield bearer(token)
-        if said:
+        reason = yield bearer(token)
+        if reason:
             yield b"\x01"
-            raise NotAuthenticated(f"the broker does not take the token: {said[:SAID_BYTES_MAX]!r}")
+            raise NotAuthenticated(f"the broker does not take the token: {reason[:REASON_BYTES_MAX]!r}")
     except NotAuthenticated:
         credentials.tokens.refused(token)
         raise
@@ -142,7 +142,7 @@ def _oauthbearer(credentials: Credentials) -> Exchange:
 
 def bearer(token: Token) -> bytes:
     """The client's first message. Neither a token nor an extension holds the byte that ends each part."""
-    parts = ["n,,", f"auth=Bearer {token.value}", *(f"{name}={said}" for name, said in token.extensions.items())]
+    parts = ["n,,", f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in token.extensions.items())]
     return "".join(f"{part}\x01" for part in [*parts, ""]).encode()
 
 

@@ -14,7 +14,7 @@ from delayline.errors import ConfigError
 
 CERTIFICATE = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
 KEY = ("ssl.key.location", "ssl.key.pem")
-"""Ways to say who we are, and with which key: one of each."""
+"""Ways to give our certificate, and its key: one of each."""
 
 TLS = frozenset(
     {
@@ -37,7 +37,7 @@ def read_tls(properties: Mapping[str, str]) -> ssl.SSLContext:
     with ExitStack() as stack:
         files = _shown(properties, stack)
         if files is not None:
-            with telling(" and ".join(name for name in (*CERTIFICATE, *KEY) if properties.get(name))):
+            with translated_errors(" and ".join(name for name in (*CERTIFICATE, *KEY) if properties.get(name))):
                 # without a password OpenSSL would ask for one at the terminal
                 context.load_cert_chain(*files, properties.get("ssl.key.password", ""))
     return context
@@ -47,11 +47,11 @@ def trusting(properties: Mapping[str, str]) -> ssl.SSLContext:
     """What checks the brokers' certificates, and shows none. Raises ConfigError."""
     context = authorities(properties, "ssl.ca")
     if crl := properties.get("ssl.crl.location"):
-        with telling("ssl.crl.location"):
+        with translated_errors("ssl.crl.location"):
             context.load_verify_locations(crl)
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     if suites := properties.get("ssl.cipher.suites"):
-        with telling("ssl.cipher.suites"):
+        with translated_errors("ssl.cipher.suites"):
             context.set_ciphers(suites)
     if properties.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
         context.check_hostname = False
@@ -68,7 +68,7 @@ def authorities(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext:
     if place == PROBE:
         place = None
     named = " and ".join(f"{prefix}.{one}" for one, set_ in (("location", place), ("pem", pem)) if set_)
-    with telling(named):
+    with translated_errors(named):
         if place is not None and Path(place).is_dir():
             return ssl.create_default_context(capath=place, cadata=pem)
         return ssl.create_default_context(cafile=place, cadata=pem)
@@ -76,14 +76,14 @@ def authorities(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext:
 
 def yes(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
     """Raises ConfigError for what is neither."""
-    said = properties.get(name, YES[0] if default else NO[0]).lower()
-    if said not in YES + NO:
+    value = properties.get(name, YES[0] if default else NO[0]).lower()
+    if value not in YES + NO:
         raise ConfigError(f"mq.properties: {name} is true or false.")
-    return said in YES
+    return value in YES
 
 
 @contextmanager
-def telling(named: str) -> Iterator[None]:
+def translated_errors(named: str) -> Iterator[None]:
     """Around what reads the properties `named`. Raises ConfigError, which shows nothing of what they hold."""
     try:
         yield
@@ -131,7 +131,7 @@ def _keystore(properties: Mapping[str, str]) -> bytes:
             f"mq.properties: {name} needs the package cryptography ({error.name} is missing); pip installs it, or "
             "use ssl.certificate.location and ssl.key.location."
         ) from None
-    with telling(f"{name} and ssl.keystore.password"):
+    with translated_errors(f"{name} and ssl.keystore.password"):
         stored = Path(properties[name]).read_bytes()
         password = properties.get("ssl.keystore.password", "").encode()
         key, certificate, others = pkcs12.load_key_and_certificates(stored, password or None)

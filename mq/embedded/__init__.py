@@ -17,7 +17,7 @@
     tables.py   puts back rows of the log's own tables
     topics_copy.py  the topics' rows a second time
     durably.py  writes small files
-    scrub.py    reads everything, and says what is damaged
+    scrub.py    reads everything, and reports what is damaged
     snapshot.py what a log holds, for who looks beside its owner
 
 Page: docs/formats/embedded-log.md. Decision: docs/adr/0004-embedded-log.md.

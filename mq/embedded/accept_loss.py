@@ -9,15 +9,15 @@ import structlog
 from delayline.names import Names
 from delayline.process.links import irregular
 from mq.embedded.examine import Loss, look
-from mq.embedded.folder import LOST, SETTINGS, Folder, put_aside, telling
-from mq.embedded.salvage import foretell, salvage
+from mq.embedded.folder import LOST, SETTINGS, Folder, put_aside, translated_errors
+from mq.embedded.salvage import dry_run, salvage
 from mq.errors import QueueError
 from mq.local.storage import StoredTopic
 
 _log = structlog.get_logger("queue")
 
 COUNTED_BYTES_MAX = 1 << 30
-"""A log up to this size is read as a whole to say beforehand what would be given up: some seconds. A supervisor may
+"""A log up to this size is read as a whole to show beforehand what would be given up: some seconds. A supervisor may
 start a server that is refused again and again."""
 
 
@@ -29,7 +29,7 @@ def would_give_up(ours: Folder, loss: Loss | None) -> str:
     if size > COUNTED_BYTES_MAX:
         return f"How many records that gives up was not counted: the log has {size >> 20} MiB."
     try:
-        return f"That gives up {foretell(ours.log, loss, ours.copied).figures}."
+        return f"That gives up {dry_run(ours.log, loss, ours.copied).figures}."
     except (QueueError, OSError) as error:
         return f"How many records that gives up cannot be counted: {error}."
 
@@ -40,7 +40,7 @@ def go_on(
     """Accept that this is missing: the topics that are left. Raises QueueUnavailable, QueueFormat."""
     trouble = ours.trouble
     replaced = [path for path in (ours.path / SETTINGS, ours.mark, second_mark) if path is not None]
-    with telling(ours.path):
+    with translated_errors(ours.path):
         _keep(replaced, ours.path / f"{LOST}{at_ms}")
         for path in replaced:
             put_aside(path, at_ms)
@@ -54,7 +54,7 @@ def go_on(
                 "loss accepted", folder=str(ours.path), records=done.records, lost=done.figures, detail=done.detail
             )
     topics = look(ours.log).topics if ours.log.exists() else ()
-    _tell_of_cursors(names, topics)
+    _warn_of_lost_cursors(names, topics)
     return topics
 
 
@@ -66,7 +66,7 @@ def _keep(replaced: Iterable[Path], kept: Path) -> None:
             shutil.copy2(path, kept / path.name)
 
 
-def _tell_of_cursors(names: Names, topics: Iterable[StoredTopic]) -> None:
+def _warn_of_lost_cursors(names: Names, topics: Iterable[StoredTopic]) -> None:
     """A shard without a cursor begins with the first record that is there: what was delivered and not yet trimmed
     is delivered again."""
     lacking = [

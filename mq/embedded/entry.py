@@ -3,7 +3,7 @@
     entry = u8 version (1) | u8 flags | u16 zero | u32 count | u64 append time (epoch ms)
           | count x u64 record time, where flag 1 is set | count x u32 end of the body | bodies
 
-An entry of version 2 says that records were lost, and that the operator has accepted it: `u8 version (2) | u8 zero
+An entry of version 2 records that records were lost, and that the operator has accepted it: `u8 version (2) | u8 zero
 | u16 zero | u32 count | u64 time of accepting`. Its offsets are never used again; readers pass over them.
 
 All numbers are big endian; the ends count from the first body. The entry's key holds the offset of its first record

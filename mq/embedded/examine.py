@@ -13,7 +13,7 @@ import structlog
 from rocksdict import AccessType, Options, Rdict
 
 from delayline.process.links import linked, no_file, unreadable
-from mq.embedded.mark import LogId, Said, manifest_of, read_mark
+from mq.embedded.mark import Acknowledged, LogId, manifest_of, read_mark
 from mq.embedded.stored import identity_of, name_in, stored_topics
 from mq.embedded.topics_copy import Copied
 from mq.embedded.tuning import options
@@ -27,28 +27,28 @@ PARTITIONS_SHOWN = 10
 
 
 class Missing(NamedTuple):
-    """What a partition lacks: it was acknowledged up to `said`, and ends at `held`."""
+    """What a partition lacks: it was acknowledged up to `acknowledged`, and ends at `held`."""
 
     topic: str
     partition: int
-    said: int
+    acknowledged: int
     held: int
 
     @property
     def records(self) -> int:
-        return self.said - self.held
+        return self.acknowledged - self.held
 
     def __str__(self) -> str:
-        ends = f"{self.topic}/{self.partition} ends at {self.held}, acknowledged up to {self.said}"
+        ends = f"{self.topic}/{self.partition} ends at {self.held}, acknowledged up to {self.acknowledged}"
         return f"{ends} ({self.records} missing)"
 
 
 class Loss(NamedTuple):
-    """`detail` says what is wrong, with figures; `said` is the mark, where it can be read."""
+    """`detail` is what is wrong, with figures; `acknowledged` is the mark, where it can be read."""
 
     detail: str
     missing: tuple[Missing, ...] = ()
-    said: Said | None = None
+    acknowledged: Acknowledged | None = None
 
     def __str__(self) -> str:
         lacking = sorted((one for one in self.missing if one.records > 0), key=lambda one: -one.records)
@@ -89,23 +89,25 @@ def examine(
     Raises QueueUnavailable where it cannot be looked at, QueueFormat."""
     _refuse_unreadable(log)
     known = None if second is None else _second(second)
-    said, trouble = _first(mark)
-    if said is None and (trouble or marked):
-        detail = f"its high-water mark {mark} {trouble or 'is gone'}, so nothing says whether it is whole"
-        return Examined(Loss(detail, said=known if _is_of(known, log) else None))
+    acknowledged, trouble = _first(mark)
+    if acknowledged is None and (trouble or marked):
+        detail = f"its high-water mark {mark} {trouble or 'is gone'}, so nothing proves that it is whole"
+        return Examined(Loss(detail, acknowledged=known if _is_of(known, log) else None))
     if log.is_dir() and (obstacle := no_file(log)):
-        return Examined(Loss(obstacle, said=said or (known if _is_of(known, log) else None)))
+        return Examined(Loss(obstacle, acknowledged=acknowledged or (known if _is_of(known, log) else None)))
     if known is None:
-        return _unmarked(log) if said is None else _compare(log, said, copied)
-    if said is None or (said.identity == known.identity and known.sequence > said.sequence):
+        return _unmarked(log) if acknowledged is None else _compare(log, acknowledged, copied)
+    if acknowledged is None or (acknowledged.identity == known.identity and known.sequence > acknowledged.sequence):
         found = _compare(log, known, copied)
         if found.loss is None:
             return found
-        return found._replace(loss=found.loss._replace(detail=f"{found.loss.detail} ({second} says so)"))
-    found = _compare(log, said, copied)
-    if found.loss is None and said.identity != known.identity:
-        detail = f"{second} was written of another log ({known.identity}) than this one ({said.identity})"
-        return found._replace(loss=Loss(f"{detail}: what was acknowledged there is not here", said=said))
+        return found._replace(loss=found.loss._replace(detail=f"{found.loss.detail} (according to {second})"))
+    found = _compare(log, acknowledged, copied)
+    if found.loss is None and acknowledged.identity != known.identity:
+        detail = f"{second} was written of another log ({known.identity}) than this one ({acknowledged.identity})"
+        return found._replace(
+            loss=Loss(f"{detail}: what was acknowledged there is not here", acknowledged=acknowledged)
+        )
     return found
 
 
@@ -119,10 +121,10 @@ def _refuse_unreadable(log: Path) -> None:
 GIVE_RIGHTS = "Start as the user whose files these are, or give this one the right to read and write them."
 
 
-def _first(mark: Path) -> tuple[Said | None, str]:
-    """What it says, and what is wrong with it where that is nothing; ("", None) where there is none."""
+def _first(mark: Path) -> tuple[Acknowledged | None, str]:
+    """The mark, and what is wrong with it where it cannot be read; ("", None) where there is none."""
     try:
-        said = read_mark(mark)
+        acknowledged = read_mark(mark)
     except FileNotFoundError:
         return None, "is a link that leads nowhere" if mark.is_symlink() else ""
     except IsADirectoryError as error:
@@ -131,29 +133,29 @@ def _first(mark: Path) -> tuple[Said | None, str]:
         raise QueueUnavailable(
             f"the high-water mark {mark} cannot be read: {error.strerror}. {GIVE_RIGHTS}"
         ) from error
-    return said, "" if said is not None else "is damaged"
+    return acknowledged, "" if acknowledged is not None else "is damaged"
 
 
-def _second(mark: Path) -> Said | None:
-    """One that is damaged says nothing, as one that is gone: the first one is there."""
+def _second(mark: Path) -> Acknowledged | None:
+    """One that is damaged counts as none, as one that is gone: the first one is there."""
     try:
-        said = read_mark(mark)
+        acknowledged = read_mark(mark)
     except FileNotFoundError:
         return None
     except OSError as error:
         advice = f"While no server runs it may be deleted. {GIVE_RIGHTS}"
         raise QueueUnavailable(f"the second mark {mark} cannot be read: {error.strerror}. {advice}") from error
-    if said is None:
+    if acknowledged is None:
         _log.warning("the second high-water mark is damaged and is made anew", file=str(mark))
-    return said
+    return acknowledged
 
 
-def _is_of(said: Said | None, log: Path) -> bool:
-    """Whether it was written of this log, or there is none that tells."""
-    if said is None:
+def _is_of(acknowledged: Acknowledged | None, log: Path) -> bool:
+    """Whether it was written of this log; true also without a mark to compare with."""
+    if acknowledged is None:
         return False
     try:
-        return identity_of(log) == said.identity
+        return identity_of(log) == acknowledged.identity
     except FileNotFoundError:
         return True
     except OSError:
@@ -171,47 +173,49 @@ def _unmarked(log: Path) -> Examined:
     return Examined(None, look(log).topics)
 
 
-def _compare(log: Path, said: Said, copied: Copied | None) -> Examined:
-    names = names_in(copied, said)
-    figures = f"{said.sequence} writes in {len(said.ends)} partitions were acknowledged"
+def _compare(log: Path, acknowledged: Acknowledged, copied: Copied | None) -> Examined:
+    names = names_in(copied, acknowledged)
+    figures = f"{acknowledged.sequence} writes in {len(acknowledged.ends)} partitions were acknowledged"
     if not log.exists():
-        return Examined(Loss(f"there is no log: {figures}", tuple(_nothing(said, names)), said))
+        return Examined(Loss(f"there is no log: {figures}", tuple(_nothing(acknowledged, names)), acknowledged))
     try:
         manifest, size = manifest_of(log)
     except (OSError, ValueError) as error:
-        return Examined(Loss(f"its list of files cannot be opened ({error}): {figures}", said=said))
-    if manifest < said.manifest or (manifest == said.manifest and size < said.manifest_bytes):
-        listed = f"MANIFEST-{manifest:06} with {size} bytes, it was MANIFEST-{said.manifest:06} with"
-        detail = f"its list of files is {listed} {said.manifest_bytes} bytes: {figures}"
-        return Examined(Loss(detail, _as_far_as_read(log, said, names), said))
+        return Examined(Loss(f"its list of files cannot be opened ({error}): {figures}", acknowledged=acknowledged))
+    if manifest < acknowledged.manifest or (manifest == acknowledged.manifest and size < acknowledged.manifest_bytes):
+        listed = f"MANIFEST-{manifest:06} with {size} bytes, it was MANIFEST-{acknowledged.manifest:06} with"
+        detail = f"its list of files is {listed} {acknowledged.manifest_bytes} bytes: {figures}"
+        return Examined(Loss(detail, _as_far_as_read(log, acknowledged, names), acknowledged))
     try:
         found = look(log)
     except QueueUnavailable as error:
-        return Examined(Loss(f"{error}: {figures}", said=said))
+        return Examined(Loss(f"{error}: {figures}", acknowledged=acknowledged))
     try:
         identity = identity_of(log)
     except OSError as error:
         detail = f"its identity {log / 'IDENTITY'} cannot be read ({error.strerror})"
-        return Examined(Loss(f"{detail}: {figures}", said=said), found.topics)
-    if identity != said.identity:
-        detail = f"it is another log ({identity[:IDENTITY_SHOWN]}) than the one that was written ({said.identity})"
-        return Examined(Loss(f"{detail}: {figures}", said=said), found.topics)
-    missing = tuple(_missing(found, said.ends, names))
-    if found.sequence >= said.sequence and not missing:
+        return Examined(Loss(f"{detail}: {figures}", acknowledged=acknowledged), found.topics)
+    if identity != acknowledged.identity:
+        detail = (
+            f"it is another log ({identity[:IDENTITY_SHOWN]}) than the one that was written ({acknowledged.identity})"
+        )
+        return Examined(Loss(f"{detail}: {figures}", acknowledged=acknowledged), found.topics)
+    missing = tuple(_missing(found, acknowledged.ends, names))
+    if found.sequence >= acknowledged.sequence and not missing:
         return Examined(None, found.topics)
-    return Examined(Loss(f"{figures}, it holds {found.sequence}", missing, said), found.topics)
+    return Examined(Loss(f"{figures}, it holds {found.sequence}", missing, acknowledged), found.topics)
 
 
-def names_in(copied: Copied | None, said: Said) -> Mapping[int, str]:
+def names_in(copied: Copied | None, acknowledged: Acknowledged) -> Mapping[int, str]:
     """Of topics, by number, if the copy is of this log."""
-    if copied is None or copied.identity != said.identity:
+    if copied is None or copied.identity != acknowledged.identity:
         return {}
     return {number: name_in(row) for number, row in copied.rows.items()}
 
 
-def _as_far_as_read(log: Path, said: Said, names: Mapping[int, str]) -> tuple[Missing, ...]:
+def _as_far_as_read(log: Path, acknowledged: Acknowledged, names: Mapping[int, str]) -> tuple[Missing, ...]:
     try:
-        return tuple(_missing(look(log), said.ends, names))
+        return tuple(_missing(look(log), acknowledged.ends, names))
     except QueueUnavailable:
         return ()
 
@@ -230,7 +234,7 @@ class Opened(NamedTuple):
     log: Path
 
     def real(self, text: object) -> str:
-        """What RocksDB says, with the files' own names."""
+        """RocksDB's error, with the files' own names."""
         return str(text).replace(str(self.links), str(self.log))
 
 
@@ -258,19 +262,19 @@ def opened_to_read(log: Path, chosen: Options) -> Iterator[Opened]:
             raise type(error)(opened.real(error)) from error
 
 
-def _missing(found: Found, said: Mapping[LogId, int], names: Mapping[int, str]) -> Iterator[Missing]:
+def _missing(found: Found, acknowledged: Mapping[LogId, int], names: Mapping[int, str]) -> Iterator[Missing]:
     """Topics that the log does not know any more were deleted; or the copy still names them (`names`)."""
     for topic in found.topics:
         for number, part in enumerate(topic.partitions):
-            if part.next_offset < said.get((topic.number, number), 0):
-                yield Missing(topic.name, number, said[topic.number, number], part.next_offset)
+            if part.next_offset < acknowledged.get((topic.number, number), 0):
+                yield Missing(topic.name, number, acknowledged[topic.number, number], part.next_offset)
 
     known = {topic.number for topic in found.topics}
-    for (number, partition), end in sorted(said.items()):
+    for (number, partition), end in sorted(acknowledged.items()):
         if number not in known and number in names and end > 0:
             yield Missing(names[number], partition, end, 0)
 
 
-def _nothing(said: Said, names: Mapping[int, str]) -> Iterator[Missing]:
-    for (topic, partition), end in sorted(said.ends.items()):
+def _nothing(acknowledged: Acknowledged, names: Mapping[int, str]) -> Iterator[Missing]:
+    for (topic, partition), end in sorted(acknowledged.ends.items()):
         yield Missing(names.get(topic, f"topic number {topic}"), partition, end, 0)

@@ -1,6 +1,6 @@
 """The embedded queue's folder.
 
-LOCK        locked (flock) while a process has the queue open; its text says which process that is
+LOCK        locked (flock) while a process has the queue open; its text names that process
 queue.json  format version and namespace; whether there is a mark
 log/        RocksDB
 topics.json  the rows of the log's topics a second time (`topics_copy.py`)
@@ -57,7 +57,7 @@ class Folder:
             raise QueueUnavailable(
                 f"the queue's folder {path} is a link that leads nowhere: put back what it leads to"
             )
-        with telling(path):
+        with translated_errors(path):
             self._lock = _lock(path / "LOCK")
             try:
                 self._marker = self._read()
@@ -77,7 +77,7 @@ class Folder:
 
     def make(self) -> None:
         """What is missing of it. Raises QueueUnavailable, QueueLocked."""
-        with telling(self.path):
+        with translated_errors(self.path):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._lock is None:
                 self._lock = _lock(self.path / "LOCK", make=True)
@@ -89,7 +89,7 @@ class Folder:
     def note_marked(self) -> None:
         """From now on it has a mark. Raises QueueUnavailable."""
         if not self.marked:
-            with telling(self.path):
+            with translated_errors(self.path):
                 self._write(msgspec.structs.replace(self._expected, marked=True))
 
     def _write(self, marker: Marker) -> None:
@@ -97,7 +97,7 @@ class Folder:
         self._marker = marker
 
     def _read(self) -> Marker | None:
-        """What `queue.json` says; None where there is no queue yet, or `trouble`."""
+        """The content of `queue.json`; None where there is no queue yet, or `trouble`."""
         file = self.path / SETTINGS
         if kind := irregular(file):
             self.trouble = f"{file} {kind}"
@@ -127,7 +127,7 @@ class Folder:
 
 
 @contextmanager
-def telling(path: Path) -> Iterator[None]:
+def translated_errors(path: Path) -> Iterator[None]:
     """Errors of the system as QueueUnavailable, with the file that they are about."""
     try:
         yield

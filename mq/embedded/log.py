@@ -20,7 +20,7 @@ from rocksdict import DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from mq.contract import LogRecord
 from mq.embedded.entry import encode_entries, read_head
-from mq.embedded.mark import LogId, Mark, Said, synced_manifest
+from mq.embedded.mark import Acknowledged, LogId, Mark, synced_manifest
 from mq.embedded.reclaim import Reclaimer
 from mq.embedded.stored import (
     CURSORS,
@@ -108,8 +108,8 @@ class RocksLog:
         end at `ends`. Raises QueueUnavailable."""
         try:
             manifest, size = synced_manifest(self._folder)
-            said = Said(self.identity(), self.sequence(), manifest, size, ends)
-            self._mark = Mark(paths, self._folder, said)
+            acknowledged = Acknowledged(self.identity(), self.sequence(), manifest, size, ends)
+            self._mark = Mark(paths, self._folder, acknowledged)
         except OSError as error:
             path = error.filename2 or error.filename or paths[0]
             raise QueueUnavailable(f"the high-water mark {path} cannot be written: {error.strerror}") from error

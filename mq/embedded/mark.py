@@ -49,8 +49,8 @@ LogId = tuple[int, int]
 """The numbers of a topic and its partition."""
 
 
-class Said(NamedTuple):
-    """What a mark says: the log was acknowledged up to `sequence` (RocksDB's number of its last write), in the
+class Acknowledged(NamedTuple):
+    """The content of a mark: the log was acknowledged up to `sequence` (RocksDB's number of its last write), in the
     database `identity`, whose file list was `manifest_bytes` of MANIFEST-`manifest`, and whose partitions ended at
     `ends`."""
 
@@ -61,9 +61,9 @@ class Said(NamedTuple):
     ends: Mapping[LogId, int]
 
 
-def read_mark(path: Path) -> Said | None:
-    """What the file says; None where it is cut, or neither head can be believed. Raises OSError: IsADirectoryError
-    where something else has its name."""
+def read_mark(path: Path) -> Acknowledged | None:
+    """The content of the file; None where it is cut, or neither head can be believed. Raises OSError:
+    IsADirectoryError where something else has its name."""
     data = read_file(path)
     if len(data) != FILE_BYTES:
         return None
@@ -72,7 +72,7 @@ def read_mark(path: Path) -> Said | None:
         return None
     _, sequence, manifest, manifest_bytes, identity = max(heads)
     rows = (_row(data, at) for at in range(2 * PAGE, len(data) - _ROW_BYTES + 1, _ROW_BYTES))
-    return Said(identity, sequence, manifest, manifest_bytes, dict(row for row in rows if row is not None))
+    return Acknowledged(identity, sequence, manifest, manifest_bytes, dict(row for row in rows if row is not None))
 
 
 def _head(page: bytes) -> tuple[int, int, int, int, str] | None:
@@ -92,19 +92,19 @@ def _row(data: bytes, at: int) -> tuple[LogId, int] | None:
 class Mark:
     """The files, open for noting. `note` belongs to the thread that writes the log."""
 
-    def __init__(self, paths: Sequence[Path], log: Path, said: Said) -> None:
-        """Make each of the files anew, durably, saying `said` of the database in `log`. Raises OSError."""
+    def __init__(self, paths: Sequence[Path], log: Path, acknowledged: Acknowledged) -> None:
+        """Make each of the files anew, durably, with `acknowledged` of the database in `log`. Raises OSError."""
         self._log = log
-        self._identity = said.identity.encode()
+        self._identity = acknowledged.identity.encode()
         self._lock = Lock()
         self._turn = 0
-        self._sequence, self._manifest = said.sequence, (said.manifest, said.manifest_bytes)
+        self._sequence, self._manifest = acknowledged.sequence, (acknowledged.manifest, acknowledged.manifest_bytes)
         self._rows: dict[LogId, int] = {}
         self._free: list[int] = [2 * PAGE + _ROW_BYTES * row for row in reversed(range(ROWS_MAX))]
-        self._list = os.open(log / manifest_name(said.manifest), os.O_RDONLY | os.O_CLOEXEC)
+        self._list = os.open(log / manifest_name(acknowledged.manifest), os.O_RDONLY | os.O_CLOEXEC)
         self._files = [_make(path) for path in paths]
         self._maps = [mmap.mmap(file, FILE_BYTES) for file in self._files]
-        self.note(said.sequence, [(*log_id, end) for log_id, end in said.ends.items()])
+        self.note(acknowledged.sequence, [(*log_id, end) for log_id, end in acknowledged.ends.items()])
         for file, path in zip(self._files, paths, strict=True):
             os.fdatasync(file)
             _put_in_place(path)

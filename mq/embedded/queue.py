@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from delayline.clock import Clock
-from delayline.names import Names
+from delayline.names import Names, installation
 from delayline.process.links import read_file
 from mq.audited import Positions, decode_positions
 from mq.embedded.accept_loss import go_on, would_give_up
@@ -20,7 +20,7 @@ from mq.embedded.verify import Witness, buffer_ends, verify
 from mq.embedded.writer import GroupWriter
 from mq.errors import QueueDamaged, QueueFormat, QueueUnavailable
 from mq.local.ledger import Ledger
-from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue, installation
+from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue
 from mq.local.steps import TrimStep
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
@@ -100,7 +100,7 @@ class EmbeddedQueue(LocalQueue):
         second_mark: Path | None = None,
     ) -> "EmbeddedQueue":
         """Open the queue in `folder`, which is made where it does not exist. `partitions` counts for topics made from
-        now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` tells it) clients' appends are refused.
+        now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` returns it) clients' appends are refused.
         `accept_loss` goes on where acknowledged records are missing, with what is left. `witness` is shown
         where the buffers end before anything is made, and whether a mark has vouched for the log; it may refuse.
         `second_mark` is where the mark is kept a second time.
@@ -189,7 +189,7 @@ def _refuse(ours: Folder, loss: Loss, of_log: Loss | None) -> None:
 
 
 def _refuse_other_namespace(ours: Folder, names: Names, topics: Sequence[StoredTopic]) -> None:
-    """Without its settings a log does not say whose it is; but every installation has an audit topic. Raises
+    """Without its settings a log does not show whose it is; but every installation has an audit topic. Raises
     QueueFormat."""
     found = [topic.name for topic in topics]
     if ours.trouble and found and names.audit not in found:

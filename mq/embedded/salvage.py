@@ -1,6 +1,6 @@
-"""Go on without what is missing, because the operator has said so (`--accept-loss`).
+"""Go on without what is missing, because the operator has ordered it (`--accept-loss`).
 
-What can be read stays. Where records are gone, an entry says so (`entry.py`), so that their offsets, and with them
+What can be read stays. Where records are gone, an entry records it (`entry.py`), so that their offsets, and with them
 the ids of messages, are never given to others. A table that RocksDB gives up takes rows of the log's own tables with
 it (`tables.py` puts them back as far as they can be known). A row of the log keeps what was accepted, and what is
 given up is kept beside the log.
@@ -57,7 +57,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
     @property
     def figures(self) -> str:
-        """As a refusal and a start say it."""
+        """As a refusal and a start print it."""
         shown = sorted(self.topics.items(), key=lambda one: (-one[1], one[0]))
         parts = [f"{topic} {records}" for topic, records in shown[:TOPICS_SHOWN]]
         if len(shown) > TOPICS_SHOWN:
@@ -78,7 +78,7 @@ def salvage(log: Path, loss: Loss, at_ms: int, copied: Copied | None = None) -> 
     return _remember(log, loss, at_ms, rows, copied)
 
 
-def foretell(log: Path, loss: Loss, copied: Copied | None = None) -> Accepted:
+def dry_run(log: Path, loss: Loss, copied: Copied | None = None) -> Accepted:
     """What `salvage` would give up: it is done to links in a folder of their own. Reads all of the log, of which
     nothing is changed. Raises QueueUnavailable, QueueFormat, OSError."""
     if not log.is_dir():
@@ -105,7 +105,7 @@ def _remember(log: Path, loss: Loss, at_ms: int, rows: Rows, copied: Copied | No
     except Exception as error:
         raise QueueUnavailable(f"the log in {log} cannot be opened, whatever is given up: {error}") from error
     with closing(db):
-        ends = {} if loss.said is None else loss.said.ends
+        ends = {} if loss.acknowledged is None else loss.acknowledged.ends
         put_back(db, rows, _of(copied, log, loss))
         topics = list(stored_topics(db.iter()))
         lost: Counter[str] = Counter()
@@ -125,10 +125,10 @@ def _remember(log: Path, loss: Loss, at_ms: int, rows: Rows, copied: Copied | No
 
 
 def _of(copied: Copied | None, log: Path, loss: Loss) -> Mapping[int, bytes]:
-    """The rows, if they are of this log; without its identity the mark says which one it was."""
+    """The rows, if they are of this log; without its identity the mark names which one it was."""
     if copied is None:
         return {}
-    if loss.said is not None and loss.said.identity == copied.identity:
+    if loss.acknowledged is not None and loss.acknowledged.identity == copied.identity:
         return copied.rows
     try:
         return copied.rows if identity_of(log) == copied.identity else {}

@@ -1,4 +1,4 @@
-"""Read all of a log that no process has open, and say what is damaged. Every block's checksum is compared.
+"""Read all of a log that no process has open, and report what is damaged. Every block's checksum is compared.
 
 Tables and write-ahead logs are named where the damage is in one; nothing is changed.
 """
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rocksdict import RdictIter
 
+from delayline.names import installation
 from mq.embedded.entry import ENTRY_RECORDS_MAX, decode_entry, read_head
 from mq.embedded.examine import Opened, opened_to_read
 from mq.embedded.folder import Folder
@@ -19,7 +20,6 @@ from mq.embedded.stored import KEY, LAST, stored_topics
 from mq.embedded.tuning import options
 from mq.embedded.verify import Witness, verify
 from mq.errors import QueueDamaged, QueueError, QueueUnavailable
-from mq.local.queue import installation
 from mq.local.storage import StoredPartition
 
 
@@ -56,18 +56,18 @@ def scrub(
     with closing(ours):
         try:
             loss = verify(ours, installation(namespace), second, witness).of_log
-            said = tuple(filter(None, (ours.trouble, "" if loss is None else str(loss))))
+            problems = tuple(filter(None, (ours.trouble, "" if loss is None else str(loss))))
         except QueueDamaged as error:
-            said = (str(error),)
-        if not said and not ours.log.exists():
+            problems = (str(error),)
+        if not problems and not ours.log.exists():
             raise QueueUnavailable(f"there is no queue in {folder}")
         try:
-            return _read(ours.log, said)
+            return _read(ours.log, problems)
         except QueueError as error:
-            return Report((), (), (*said, str(error)))
+            return Report((), (), (*problems, str(error)))
 
 
-def _read(log: Path, said: tuple[str, ...]) -> Report:
+def _read(log: Path, problems: tuple[str, ...]) -> Report:
     chosen = options()
     chosen.set_paranoid_checks(True)
     with opened_to_read(log, chosen) as opened:
@@ -78,7 +78,7 @@ def _read(log: Path, said: tuple[str, ...]) -> Report:
             for topic in topics
             for number, held in enumerate(topic.partitions)
         )
-        return Report(read, tuple(losses(db.iter())), (*said, *map(opened.real, _everything(db.iter()))))
+        return Report(read, tuple(losses(db.iter())), (*problems, *map(opened.real, _everything(db.iter()))))
 
 
 def _everything(found: RdictIter) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _partition(opened: Opened, topic: str, log_id: LogId, held: StoredPartition)
 def _check(entry: bytes, base: int, count: int) -> None:
     found = decode_entry(entry, base, base, max(count, ENTRY_RECORDS_MAX), LAST)
     if len(found) != count:
-        raise QueueDamaged(f"the entry at {base} holds {len(found)} records, and says {count}")
+        raise QueueDamaged(f"the entry at {base} holds {len(found)} records, and its head has {count}")
 
 
 def _entries(found: RdictIter, log_id: LogId) -> Iterator[tuple[int, bytes]]:

@@ -126,7 +126,7 @@ def _next_entry(found: RdictIter, topic: int, partition: int, offset: int) -> in
 
 
 def valid(found: RdictIter) -> bool:
-    """Whether there is an entry. A damaged block makes an iterator end as if the log did: then it says so instead,
+    """Whether there is an entry. A damaged block makes an iterator end as if the log did: then this raises instead,
     for a log that seems shorter would be appended to over what is there. Raises QueueUnavailable."""
     if found.valid():
         return True

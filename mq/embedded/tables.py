@@ -2,7 +2,7 @@
 
 Before RocksDB gives up a damaged table, its other blocks can still be read, and these rows are in the first ones. A
 topic's row also is in the copy (`topics_copy.py`). Where neither has it, the topic's records are kept under a
-name that says so.
+name that shows it.
 """
 
 import uuid
@@ -63,7 +63,7 @@ def _readable(found: RdictIter, number_of: int) -> Iterator[tuple[int, bytes]]:
 
 def put_back(db: Rdict, rows: Rows, copied: Mapping[int, bytes]) -> None:
     """Into the log as it was repaired. What was read before may be older, where the list of files was cut; so of two
-    rows the one that says more counts. The copy alone decides which topics there were, where there is one."""
+    rows the one that reaches further counts. The copy alone decides which topics there were, where there is one."""
     topics = dict(table(db.iter(), TOPICS))
     known = copied or {number: row for (number_of, number), row in rows.items() if number_of == TOPICS}
     used = db.get(NUMBERS_KEY)
@@ -79,7 +79,7 @@ def put_back(db: Rdict, rows: Rows, copied: Mapping[int, bytes]) -> None:
     db[NUMBERS_KEY] = NUMBER.pack(highest)
     for (number_of, id_), row in rows.items():
         key = KEY.pack(TABLES, number_of, id_)
-        if number_of in (STARTS, CURSORS) and id_ >> 32 in topics and _says_more(number_of, row, db.get(key)):
+        if number_of in (STARTS, CURSORS) and id_ >> 32 in topics and _reaches_further(number_of, row, db.get(key)):
             db[key] = row
 
 
@@ -118,7 +118,7 @@ def _recovered(number: int, partitions: int, topics: Mapping[int, bytes]) -> byt
     return TOPIC.pack(TOPIC_VERSION, uuid.uuid4().bytes, partitions) + name.encode()
 
 
-def _says_more(number_of: int, row: bytes, there: bytes | None) -> bool:
+def _reaches_further(number_of: int, row: bytes, there: bytes | None) -> bool:
     if there is None:
         return True
     if number_of == STARTS:

@@ -5,7 +5,7 @@
     ingress/      Client: what the frontends append and read, and who may claim a name
     planned/      planned parts of partitions, for the reconcile job
     data_path/    records through our own client: transactions, what is spoken, hanging transactions
-    admin/        what the cluster is asked and told: topics, configuration, offsets, groups
+    admin/        queries and changes of the cluster: topics, configuration, offsets, groups
     librdkafka/   its messages, producers and log lines; what it answers, as errors of `mq.errors`
     settings.py   what can be set, and how every kind of client is configured
     properties.py which of `mq.properties` is for whom

@@ -1,9 +1,9 @@
 """What each property of `mq.properties` is for. Names and values are librdkafka's, but for those that begin with
 `delayline.`.
 
-Two clients log in to the brokers: our own, which carries records, and librdkafka for everything else. What says who
-we are and what is encrypted is understood by both; what tunes librdkafka goes to it alone; anything else is refused
-by name, for it would hold for a part of the connections only.
+Two clients log in to the brokers: our own, which carries records, and librdkafka for everything else. Login and
+encryption are understood by both; what tunes librdkafka goes to it alone; anything else is refused by name, for it
+would hold for a part of the connections only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -80,10 +80,10 @@ def tokens_of(properties: Mapping[str, str]) -> Tokens | None:
 
 
 def for_library(properties: Mapping[str, str], tokens: Tokens | None) -> dict[str, Any]:
-    """What librdkafka is given. Tokens it has from our source, whatever the properties say about theirs.
+    """What librdkafka is given. Tokens it has from our source, whatever the properties configure for its own.
 
-    A client of confluent_kafka waits ten seconds for its first token, and then says that it has none, not why: so one
-    is there before the client is made. Raises QueueUnavailable."""
+    A client of confluent_kafka waits ten seconds for its first token, and then reports that it has none, without the
+    reason: so one is there before the client is made. Raises QueueUnavailable."""
     if tokens is None:
         return {name: value for name, value in properties.items() if name not in reading.OURS}
     try:

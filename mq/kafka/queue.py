@@ -39,7 +39,7 @@ from mq.kafka.worker.source import KafkaSource
 
 LEAVE_S = 15.0
 CLOCK_MARKS = 5
-"""The first ones take longer, and say less: connections are made."""
+"""The first ones take longer, and mean less: connections are made."""
 
 log = logs.get(__name__)
 
@@ -71,7 +71,7 @@ class KafkaQueue:
         self._client = client
         self.append, self.read, self.offsets, self.wait = client.append, client.read, client.offsets, client.wait
         self.is_stable, self.record_bytes_max = client.is_stable, client.record_bytes_max
-        self.trouble = client.trouble  # brokers mend themselves, or say so for each partition
+        self.trouble = client.trouble  # brokers recover by themselves, or report it for each partition
         self._members: WeakSet[Membership] = WeakSet()
         self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
         self._tending: Thread | None = None
@@ -156,7 +156,7 @@ class KafkaQueue:
             try:
                 leaders = self.cluster.recall(self.names.cursor).leaders
             except QueueError:
-                continue  # who cannot be asked stamps nothing, and commits say so louder
+                continue  # who cannot be asked stamps nothing, and commits report it anyway
             for row in {leader: row for row, leader in enumerate(leaders)}.values():
                 self._compare_clock(row)
 
@@ -189,7 +189,7 @@ class KafkaQueue:
         return self._open_cluster.describe(name)
 
     def operations(self) -> frozenset[str] | None:
-        """What we may do with the cluster itself; None where the brokers do not say."""
+        """What we may do with the cluster itself; None where the brokers do not report it."""
         return self._open_cluster.operations()
 
     def check_brokers(self) -> None:

@@ -1,16 +1,14 @@
 """What can be set, and how every kind of client is configured."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from delayline.errors import ConfigError
-from delayline.names import Names, is_topic_name
 from delayline.records.set_aside import RAW_BYTES_MAX
 from kafkawire.security.oauth.tokens import Tokens
+from mq.broker_settings import BrokerSettings
 from mq.kafka.properties import for_library, refuse_unspoken, tokens_of
-from mq.making import GROUP_TOPICS_MAX
 
 OURS = frozenset(
     {
@@ -30,7 +28,7 @@ OURS = frozenset(
         *("delivery.report.only.error",),
     }
 )
-"""Properties that a promise hangs on. What the others are for says `properties.py`."""
+"""Properties that a promise hangs on. `properties.py` documents the others."""
 
 ADRIFT_SESSIONS = 5
 """A client of the library that hears nothing, or that the group has dropped, is made anew after so many sessions."""
@@ -39,22 +37,12 @@ LOGGER = logging.getLogger("librdkafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSettings:
-    """Raises ConfigError. `address` is where the worker's process answers questions about its shards; others learn it
-    from the group."""
+class KafkaSettings(BrokerSettings):
+    """Raises ConfigError."""
 
     bootstrap_servers: str
-    namespace: str = "delayline"
-    topics_create: bool = True
-    group_topics_max: int = GROUP_TOPICS_MAX  # made in an hour, for what comes from one topic
-    properties: Mapping[str, str] = field(default_factory=dict)
-    address: str = ""
-    discovery_interval_s: float = 2.0
     session_timeout_s: float = 6.0
-    poll_interval_max_s: float = 45.0  # a worker that has not polled for so long gives its shards up; brokers wait as
-    # long for members of a rebalance, whatever has become of them
     transaction_timeout_s: float = 10.0  # what an open transaction of a dead process can hold up
-    request_timeout_s: float = 10.0
     tend_interval_s: float = 30.0  # between two looks at what buffer topics should be
     set_aside_bytes_max: int = RAW_BYTES_MAX  # of a batch that cannot be taken apart, in its dead letter
 
@@ -63,16 +51,11 @@ class KafkaSettings:
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:
             raise ConfigError("mq.bootstrap_servers is empty")
-        if not is_topic_name(self.namespace):
-            raise ConfigError(f"the namespace {self.namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+        BrokerSettings.__post_init__(self)  # `super()` knows nothing of the class that `slots` makes
         if taken := sorted(OURS & self.properties.keys()):
             raise ConfigError(f"mq.properties: {', '.join(taken)} cannot be set, Delayline's promises hang on it")
         refuse_unspoken(self.properties)
         object.__setattr__(self, "tokens", tokens_of(self.properties))
-
-    @property
-    def names(self) -> Names:
-        return Names(self.namespace)
 
     @property
     def offsets_timeout_s(self) -> float:
@@ -91,7 +74,7 @@ class KafkaSettings:
 
     @property
     def reconcile_group(self) -> str:
-        """Whose committed offsets say how far the buffers have been audited. It has no members."""
+        """The group whose committed offsets show how far the buffers have been audited. It has no members."""
         return f"{self.namespace}-reconcile"
 
     # --- how clients are configured; each raises QueueUnavailable where there is no token to log in with
@@ -107,7 +90,7 @@ class KafkaSettings:
         }
 
     def admin(self) -> dict[str, Any]:
-        """Its questions go to the controller, or to the broker that says it speaks for it. Without topics of its own
+        """Its questions go to the controller, or to the broker that answers for it. Without topics of its own
         the library does not notice that this one is gone before it looks at the cluster again, every five minutes."""
         return {
             **self._common(),

@@ -37,7 +37,8 @@ class Batch:
 
 @dataclass(slots=True)
 class Group:
-    """Filled step by step, then written as one. `full` says why clients' records cannot be taken, if they cannot."""
+    """Filled step by step, then written as one. `full` is the reason why clients' records cannot be taken, if they
+    cannot."""
 
     now_ms: int
     full: str | None = None

@@ -13,7 +13,7 @@ from mq.local.topic import Partition, Topic
 
 
 class Worker(Protocol):
-    """The reading end that the ledger tells about its shards; always under the ledger's lock."""
+    """The reading end that the ledger notifies about its shards; always under the ledger's lock."""
 
     def assign(self, partitions: Sequence[Partition]) -> None:
         """These are the worker's from now on."""
@@ -81,7 +81,7 @@ class Ledger:
 
     def accepts(self, partition: Partition, cursor: Cursor, *, claim: bool) -> bool:
         """The epoch rule. An owner goes on under the epoch it has, a claim raises it by one. The writer is compared
-        as well: it tells two apart that claimed the same epoch from the same handover."""
+        as well: it distinguishes two that claimed the same epoch from the same handover."""
         epoch, writer = self._owner(partition)
         if cursor.owner_epoch == epoch and epoch > 0:
             return cursor.writer == writer

@@ -8,8 +8,7 @@ from threading import Lock
 from delayline.buffer.cursor import Cursor
 from delayline.buffer.record import encode_rules
 from delayline.clock import Clock
-from delayline.errors import ConfigError
-from delayline.names import Names, is_topic_name
+from delayline.names import is_topic_name
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.audited import Positions
@@ -38,13 +37,6 @@ class LocalLimits:
     record_bytes_max: int = RECORD_BYTES_MAX
     topics_max: int = TOPICS_MAX
     group_topics_max: int = GROUP_TOPICS_MAX
-
-
-def installation(namespace: str) -> Names:
-    """The names of the installation. Raises ConfigError for a namespace that no topic name could begin with."""
-    if not is_topic_name(namespace):
-        raise ConfigError(f"the namespace {namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
-    return Names(namespace)
 
 
 class LocalQueue:
@@ -176,7 +168,8 @@ class LocalQueue:
         return self._ledger.topic(name).info
 
     def ensure_topic(self, name: str) -> TopicInfo:
-        return self.topic_named(name).info
+        self._check_users(name)
+        return self._ensure(name, self._limits.partitions).info
 
     def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
         self._check_users(name)
@@ -188,10 +181,6 @@ class LocalQueue:
         self._check_users(name)
         self._committer.submit(DeleteStep(name, self._names.buffer(name))).result()
 
-    def topic_named(self, name: str) -> Topic:
-        self._check_users(name)
-        return self._ensure(name, self._limits.partitions)
-
     def _check_users(self, name: str) -> None:
         """Raises TopicUnknown for what can be no topic of users."""
         if self._names.is_own(name):
@@ -199,7 +188,7 @@ class LocalQueue:
         if not is_topic_name(name):
             raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
 
-    def group_topic(self, name: str, target: Topic) -> Topic:
+    def group_topic(self, name: str, target: TopicInfo) -> Topic:
         """A consumer group's topic, made on first use. Raises TopicUnknown."""
         if not self._names.is_group(name):
             raise TopicUnknown(f"{name!r} is no topic of a consumer group")
@@ -214,7 +203,7 @@ class LocalQueue:
         return made
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
-        target = self.topic_named(name)
+        target = self.ensure_topic(name)
         first_body = None if rules.same_as(DEFAULT_RULES) else encode_rules(rules)
         return self._ensure(self._names.buffer(name), len(target.partitions), first_body).info
 

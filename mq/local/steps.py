@@ -246,7 +246,7 @@ class Committer(Protocol):
 
 
 def carry_out(steps: Sequence[Step[object]], ledger: Ledger, storage: Storage, now_ms: int) -> list[Step[object]]:
-    """Place the steps, make them durable, show them; those to `finish` now. Refused ones have been told.
+    """Place the steps, make them durable, show them; those to `finish` now. Refused ones have their answer.
 
     Any exception means that the disk's state is unknown (`Storage.write`)."""
     group = Group(now_ms, storage.full())

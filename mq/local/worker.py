@@ -19,6 +19,7 @@ from mq.contract import (
     Lost,
     OutOfRange,
     ShardBatch,
+    TopicInfo,
 )
 from mq.errors import (
     CommitAborted,
@@ -48,7 +49,7 @@ class _Reader:
 
     @property
     def ready(self) -> bool:
-        """Whether a fetch has something to say: records, or that the offset is out of range."""
+        """Whether a fetch has a result: records, or that the offset is out of range."""
         return self.offset is not None and not self.paused and self.offset != self.partition.end
 
 
@@ -70,14 +71,14 @@ class LocalSource:
         self._woken = False
         self._closed = False
 
-    # --- told by the ledger, under its lock
+    # --- called by the ledger, under its lock
 
     def assign(self, partitions: Sequence[Partition]) -> None:
         readers = {part.shard: _Reader(part) for part in partitions if part.shard is not None}
         if self._closed or not readers:
             return
         self._readers.update(readers)
-        self._tell(Assigned(tuple(readers)))
+        self._notify(Assigned(tuple(readers)))
 
     def lose(self) -> None:
         if not self._readers:
@@ -85,9 +86,9 @@ class LocalSource:
         lost = tuple(self._readers)
         self._readers.clear()
         self._ready.clear()
-        self._tell(Lost(lost))
+        self._notify(Lost(lost))
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         self._events.append(event)
         self._changed.notify()
 
@@ -97,7 +98,7 @@ class LocalSource:
             del self._readers[shard]
             self._ready.pop(shard, None)
         if gone:
-            self._tell(Lost(gone))
+            self._notify(Lost(gone))
 
     def grown(self, partition: Partition) -> None:
         if partition.shard is not None:
@@ -182,10 +183,10 @@ class LocalSource:
     def seek(self, shard: Shard, offset: int) -> None:
         self._change(shard, offset=offset)
 
-    def pause(self, shard: Shard) -> None:
+    def pause_fetch(self, shard: Shard) -> None:
         self._change(shard, paused=True)
 
-    def resume(self, shard: Shard) -> None:
+    def resume_fetch(self, shard: Shard) -> None:
         self._change(shard, paused=False)
 
     def _change(self, shard: Shard, *, offset: int | None = None, paused: bool | None = None) -> None:
@@ -235,7 +236,7 @@ class LocalSink:
         committer: Committer,
         source: LocalSource,
         record_bytes_max: int,
-        group_topic: Callable[[str, Topic], Topic],
+        group_topic: Callable[[str, TopicInfo], Topic],
     ) -> None:
         """`group_topic` gives a consumer group's topic, made like that other one where it is missing."""
         self._ledger = ledger
@@ -273,7 +274,7 @@ class LocalSink:
         return self._ledger.topic(self._ledger.names.buffer(shard.topic)).partition(shard.name)
 
     def _runs(self, part: ShardBatch) -> list[Run]:
-        """What the shard writes where. The record limit is that of clients: what a worker says about a record
+        """What the shard writes where. The record limit is that of clients: what a worker writes about a record
         (audit, dead letter, re-append) is a little larger than the record, and refusing it would not help."""
         names, shard = self._ledger.names, part.shard
         runs: list[Run] = []
@@ -285,10 +286,10 @@ class LocalSink:
             runs.append(Run(_spread(self._ledger.topic(names.audit), shard), part.audit))
         if part.dead:
             runs.append(Run(_spread(self._ledger.topic(names.dead), shard), part.dead))
-        runs += [Run(self._elsewhere(shard, append), [append.body]) for append in part.elsewhere]
+        runs += [Run(self._cross_partition(shard, append), [append.body]) for append in part.cross_partition]
         return runs
 
-    def _elsewhere(self, shard: Shard, append: Append) -> Partition:
+    def _cross_partition(self, shard: Shard, append: Append) -> Partition:
         """Where it goes. Raises DeliveryRefused."""
         topic, name, body = append
         try:
@@ -296,7 +297,7 @@ class LocalSink:
                 return self._ledger.topic(topic).partition(name)
             if len(body) > self._record_bytes_max:
                 raise RecordTooLarge(f"a record of {len(body)} bytes, the limit is {self._record_bytes_max}")
-            partitions = self.group_topic(topic, self._ledger.topic(shard.topic)).partitions
+            partitions = self.group_topic(topic, self._ledger.topic(shard.topic).info).partitions
             return partitions[int(name) % len(partitions)]
         except (TopicUnknown, PartitionUnknown, RecordTooLarge) as error:
             raise DeliveryRefused(shard, str(error), of_record=not isinstance(error, PartitionUnknown)) from error

@@ -1,7 +1,7 @@
 """What a commit writes where: a shard's part as batches, in the rounds in which they are sent.
 
     round 1, 2 ...   deliveries, one batch a round, so that they keep their order
-    then             dead letters, and what goes elsewhere
+    then             dead letters, and what goes to other partitions
     then             re-appends and decisions
     last             audit rows
 
@@ -69,13 +69,13 @@ class Batches:
         shard = part.shard
         deliveries = self._deliveries(part)
         rounds: Rounds = [[batch] for batch in deliveries]
-        others = self._elsewhere(part)
+        others = self._cross_partition(part)
         if part.dead:
             dead = self._members(shard, part.dead, Refused.DEAD_LETTER)
             others.append((self._own(self._names.dead, shard), dead))
         rounds += _side_by_side(others)
         if part.appends:
-            buffer = self._place(self._names.buffer(shard.topic), shard.name)
+            buffer = self._cluster.queue(self._names.buffer(shard.topic), shard.name)
             rounds += _side_by_side([(buffer, self._members(shard, part.appends, Refused.APPEND))])
         if part.audit:
             audit = self._own(self._names.audit, shard)
@@ -98,23 +98,23 @@ class Batches:
     def _target(self, shard: Shard) -> Queue:
         """Raises DeliveryRefused."""
         try:
-            return self._place(shard.topic, shard.name)
+            return self._cluster.queue(shard.topic, shard.name)
         except (TopicUnknown, PartitionUnknown) as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
 
-    def _elsewhere(self, part: ShardBatch) -> list[tuple[Queue, list[BatchMember]]]:
+    def _cross_partition(self, part: ShardBatch) -> list[tuple[Queue, list[BatchMember]]]:
         found: dict[Queue, list[BatchMember]] = {}
-        for append in part.elsewhere:
+        for append in part.cross_partition:
             members = self._members(part.shard, [append.body], Refused.DELIVERY)
-            found.setdefault(self._elsewhere_of(part.shard, append), []).extend(members)
+            found.setdefault(self._cross_partition_queue(part.shard, append), []).extend(members)
         return list(found.items())
 
-    def _elsewhere_of(self, shard: Shard, append: Append) -> Queue:
+    def _cross_partition_queue(self, shard: Shard, append: Append) -> Queue:
         """Raises DeliveryRefused."""
         topic, name, _ = append
         try:
             if topic == self._names.buffer(shard.topic):
-                return self._place(topic, name)
+                return self._cluster.queue(topic, name)
             return self._in_group(self._group_topic(topic, shard.topic), name)
         except PartitionUnknown as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
@@ -143,12 +143,9 @@ class Batches:
         places = found.places
         return (place if place in places else places[place.queue_id % len(places)]).of(found.wire)
 
-    def _place(self, topic: str, partition: str) -> Queue:
-        return self._cluster.queue(topic, partition)
-
     def _own(self, topic: str, shard: Shard) -> Queue:
-        """In audit and dead letters a shard has one queue, on its own broker, so that what is said of it stays in
-        order. Raises PartitionUnknown."""
+        """In audit and dead letters a shard has one queue, on its own broker, so that its rows stay in order. Raises
+        PartitionUnknown."""
         broker = place_of(shard.name, topic).broker
         for look in (self._cluster.recall, self._cluster.describe):
             found = look(topic)

@@ -103,7 +103,7 @@ class RocketmqClaim:
     def _beat(self) -> None:
         while not self._closing.wait(BEAT_S):
             for session in self.sessions.values():
-                with suppress(RocketmqError):  # an append says whether the session lasts
+                with suppress(RocketmqError):  # an append fails where the session has ended
                     session.beat()
 
     # --- appending

@@ -1,7 +1,7 @@
 """Which shards a worker has: sessions with every broker, and what the members of each broker's group share.
 
 Its thread beats, looks for new buffers and at who is there, and tells the worker. A shard that becomes ours is
-told when its journal says that it is free; one that becomes another's is revoked, and let go in
+assigned when its journal shows that it is free; one that becomes another's is revoked, and let go in
 order when the worker has released it.
 """
 

@@ -125,7 +125,7 @@ class Ownership:
         return state.session
 
     def has_gone_on(self, holding: Holding) -> bool:
-        """Whether another session has claimed it since; False where that cannot be told."""
+        """Whether another session has claimed it since; False where the journal cannot be read."""
         try:
             return self._journals.state(holding.journal).term > holding.term
         except (QueueError, UnknownFormat):

@@ -226,7 +226,7 @@ class RocketmqQueue:
         """Where a worker of this process has the shard, it is taken, and what the last owner left half done is
         finished. Elsewhere it is only looked at: raises QueueUnavailable where anything is half done."""
         self._check()
-        queue = self._buffer_queue(shard)
+        queue = self._cluster.buffer_queue(shard)
         member = next((one for one in list(self.members) if one.is_assigned(shard)), None)
         held = None if member is None else member.hold(shard)
         if held is not None:
@@ -239,26 +239,23 @@ class RocketmqQueue:
     def _state(self, shard: Shard, queue: Queue) -> State:
         return self._journals.state(queue._replace(topic=self._wire_names.journal(shard.topic)))
 
-    def _buffer_queue(self, shard: Shard) -> Queue:
-        return self._cluster.buffer_queue(shard)
-
     def log_range(self, shard: Shard) -> tuple[int, int]:
         self._check()
-        return self._cluster.range(self._buffer_queue(shard))
+        return self._cluster.range(self._cluster.buffer_queue(shard))
 
     def trim(self, shard: Shard, low_offset: int) -> None:
         """The brokers delete by age alone; what is below is out of this process's sight."""
         self._check()
-        self._cluster.trim(self._buffer_queue(shard), low_offset)
+        self._cluster.trim(self._cluster.buffer_queue(shard), low_offset)
 
     def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
         self._check()
-        return _cursor(self._state(shard, self._buffer_queue(shard)).known_cursor)
+        return _cursor(self._state(shard, self._cluster.buffer_queue(shard)).known_cursor)
 
     def audited(self, shard: Shard) -> Audited | None:
         """Brokers delete by age, whatever the reconcile job has read."""
         self._check()
-        self._buffer_queue(shard)
+        self._cluster.buffer_queue(shard)
         return None
 
     def owners(self) -> Mapping[Shard, Owner]:
@@ -276,7 +273,7 @@ class RocketmqQueue:
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         self._check()
-        queue = self._buffer_queue(shard)
+        queue = self._cluster.buffer_queue(shard)
         start, end = self._cluster.range(queue)
         records = self._cluster.read(queue, max(start, offset), 1, 1) if offset < end else ()
         return records[0].appended_at_ms if records else None

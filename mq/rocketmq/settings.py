@@ -1,12 +1,10 @@
 """What can be set, and what follows from it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from delayline.errors import ConfigError
-from delayline.names import Names, is_topic_name
+from mq.broker_settings import BrokerSettings
 from mq.contract import HEADER_ROOM_BYTES
-from mq.making import GROUP_TOPICS_MAX
 from mq.rocketmq.body import BATCH_BYTES_MAX
 from mq.rocketmq.naming import WireNames
 from rocketmq.client.settings import ClientSettings
@@ -19,27 +17,17 @@ ACCESS_KEY, SECRET_KEY = "access_key", "secret_key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RocketmqSettings:
-    """`name_servers` as `host:port`, separated by commas. `address` is where the worker's process answers questions
-    about its shards. Raises ConfigError."""
+class RocketmqSettings(BrokerSettings):
+    """`name_servers` as `host:port`, separated by commas. Raises ConfigError."""
 
     name_servers: str
-    namespace: str = "delayline"
-    topics_create: bool = True
-    group_topics_max: int = GROUP_TOPICS_MAX  # made in an hour, for what comes from one topic
-    properties: Mapping[str, str] = field(default_factory=dict)
-    address: str = ""
     record_bytes_max: int = RECORD_BYTES_MAX
-    discovery_interval_s: float = 2.0
-    request_timeout_s: float = 10.0
-    poll_interval_max_s: float = 45.0  # a worker that has not polled for so long gives its shards up
     landing_s: float = 1.0  # what a broker may still do with requests of a connection that has ended
 
     def __post_init__(self) -> None:
         if not self.servers:
             raise ConfigError("mq.bootstrap_servers is empty: RocketMQ needs at least one name server, as host:port")
-        if not is_topic_name(self.namespace):
-            raise ConfigError(f"the namespace {self.namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+        BrokerSettings.__post_init__(self)  # `super()` knows nothing of the class that `slots` makes
         if unknown := sorted(self.properties.keys() - {ACCESS_KEY, SECRET_KEY}):
             raise ConfigError(f"mq.properties: {', '.join(unknown)} means nothing to the RocketMQ client")
         if len(self.properties) == 1:
@@ -48,10 +36,6 @@ class RocketmqSettings:
     @property
     def servers(self) -> tuple[str, ...]:
         return tuple(one for one in self.name_servers.replace(";", ",").replace(" ", "").split(",") if one)
-
-    @property
-    def names(self) -> Names:
-        return Names(self.namespace)
 
     @property
     def wire_names(self) -> WireNames:

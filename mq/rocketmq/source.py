@@ -236,11 +236,11 @@ class RocketmqSource:
             reader.offset = reader.waiting[0][0]
             reader.waiting.clear()
 
-    def pause(self, shard: Shard) -> None:
+    def pause_fetch(self, shard: Shard) -> None:
         if (reader := self._readers.get(shard)) is not None:
             reader.paused = True
 
-    def resume(self, shard: Shard) -> None:
+    def resume_fetch(self, shard: Shard) -> None:
         if (reader := self._readers.get(shard)) is not None:
             reader.paused = False
 

@@ -1,9 +1,9 @@
 """One run at a time in an output directory.
 
-The lock is a file that is created exclusively and says who holds it. A run that was killed leaves it behind: on
-the same machine the next run sees that the process is gone and takes the lock over; from elsewhere nobody can
-know, and a person has to remove it. What a run publishes it publishes only while the lock is its own, so that even
-two that both believed to have taken it over cannot both commit.
+The lock is a file that is created exclusively and names its holder. A run that was killed leaves it behind: on the
+same machine the next run sees that the process is gone and takes the lock over; from elsewhere that cannot be known,
+and an operator has to remove it. What a run publishes it publishes only while the lock is its own, so that even two
+that both believed to have taken it over cannot both commit.
 """
 
 import os
@@ -24,8 +24,8 @@ log = logs.get(__name__)
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """A process. `born` tells it from a later one with its number: ticks since the machine's start, or 0 where the
-    machine does not say."""
+    """A process. `born` distinguishes it from a later one with its number: ticks since the machine's start, or 0
+    where that is unknown."""
 
     host: str
     pid: int

@@ -18,7 +18,7 @@ def begin(files: Files, last_run: int) -> None:
 
 
 def is_reported(files: Files, run: int) -> bool:
-    """A file that cannot be read says nothing: the last run is reported again."""
+    """A file that cannot be read counts as none: the last run is reported again."""
     try:
         return run <= msgspec.json.decode(files.read(REPORTED) or b"", type=int)
     except (ValueError, RecursionError):

@@ -11,7 +11,7 @@
     summary.json, ...       copies of the last run's report; the next run makes them again where they are not its
     reported.json           the last run whose result has been reported (reported.py)
 
-Whoever reads the directory opens only runs that have a manifest.
+Readers of the directory open only runs that have a manifest.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.logic.plan import Cluster, Held, Range, Unreadable
 from reconcile.logic.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
 from reconcile.logic.whereabouts import Whereabouts
-from reconcile.progress import Say, Step
+from reconcile.progress import OnStep, Step
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan, decode_repair_plan
 
 ROOMS = ("stage", "cells", "merged", "findings", "windows", "malformed")
@@ -50,9 +50,9 @@ REPAIRED_WITHIN_MS = 24 * HOUR_MS
 log = logs.get(__name__)
 
 
-class Said(NamedTuple):
+class AuditRead(NamedTuple):
     """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record,
-    what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, how
+    what operators have had skipped, what may hold outcomes and cannot be read, how many records that cannot, how
     many outcome rows the others have, and which topics have marks and no buffer."""
 
     marks: MarksRead
@@ -76,7 +76,7 @@ class Merging(NamedTuple):
 class Stages(Protocol):
     """What a run does with rows. Each writes below `<room>/run=<run>/`, and may be done again after a failure."""
 
-    def marks(self, plan: Plan) -> Said:
+    def marks(self, plan: Plan) -> AuditRead:
         """Writes nothing."""
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
@@ -109,8 +109,11 @@ class Source(Protocol):
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None: ...
 
 
-def carry_out(files: Files, lock: Lock, source: Source, stages: Stages, stalled_after_ms: int, say: Say) -> Manifest:
-    """One run, whole. `say` hears of each step. Raises RunInProgress, OtherCluster, and what the steps raise."""
+def carry_out(
+    files: Files, lock: Lock, source: Source, stages: Stages, stalled_after_ms: int, on_step: OnStep
+) -> Manifest:
+    """One run, whole. `on_step` is called with each step. Raises RunInProgress, OtherCluster, and what the steps
+    raise."""
     lock.take()
     try:
         previous = last_manifest(files)
@@ -120,7 +123,7 @@ def carry_out(files: Files, lock: Lock, source: Source, stages: Stages, stalled_
             _copy_report(files, previous.run)
             for folder in previous.leftovers:
                 files.remove(folder)
-        return _Run(files, lock, source, stages, previous).carry_out(stalled_after_ms, say)
+        return _Run(files, lock, source, stages, previous).carry_out(stalled_after_ms, on_step)
     finally:
         lock.release()
 
@@ -194,7 +197,7 @@ def _named(cluster: Cluster) -> str:
 
 
 def _copy_report(files: Files, run: int) -> None:
-    """The report of a run where people look for the last one. `summary.json` goes last: it says that all are
+    """The report of a run where people look for the last one. `summary.json` goes last: it shows that all are
     there."""
     names = sorted(files.names(f"runs/{run}"), key=lambda name: name == "summary.json")
     documents = {name: files.read(f"runs/{run}/{name}") or b"" for name in names}
@@ -211,15 +214,15 @@ class _Run:
         self._files, self._lock, self._source, self._stages = files, lock, source, stages
         self._previous = previous
 
-    def carry_out(self, stalled_after_ms: int, say: Say) -> Manifest:
+    def carry_out(self, stalled_after_ms: int, on_step: OnStep) -> Manifest:
         plan = self._plan()
         for room in ROOMS:
             self._files.remove(f"{room}/run={plan.run}")
-        say(Step("looking for low-water marks in the audit"))
+        on_step(Step("looking for low-water marks in the audit"))
         reads = self._reads(plan)
         counted = self._stages.count(plan, reads, self._previous)
         task = task_of(plan, reads, self._previous, counted, stalled_after_ms, self._source.waits_since_ms)
-        say(Step("judging"))
+        on_step(Step("judging"))
         judgement = self._stages.judge(task)
         merged = self._stages.merge(task, judgement)
         after = manifest_after(plan, reads, self._previous, counted, task, judgement, merged.where)
@@ -254,12 +257,12 @@ class _Run:
         name = f"reads-{plan.run}.json"
         if data := self._files.read(name):
             return _document(data, Reads, name, plan.run, PLAN_AGAIN)
-        said = self._stages.marks(plan)
+        scan = self._stages.marks(plan)
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
-        planned = plan_reads(plan, self._previous, said.marks, rules, said.first_ms, said.skips)
-        unreadable, vanished = list(said.unreadable), list(said.vanished)
-        counts = {"malformed": said.malformed, "rows": said.rows}
+        planned = plan_reads(plan, self._previous, scan.marks, rules, scan.first_ms, scan.skips)
+        unreadable, vanished = list(scan.unreadable), list(scan.vanished)
+        counts = {"malformed": scan.malformed, "rows": scan.rows}
         reads = replace(planned, unreadable=unreadable, vanished=vanished, **counts)
         self._files.write(name, encode(reads))
         return reads

@@ -1,4 +1,4 @@
-"""What rows hold: those that readers give to the ledger, and those in which it says what it has found. Every time is
+"""What rows hold: those that readers give to the ledger, and those in which it records its findings. Every time is
 epoch milliseconds UTC in a long: Spark's own timestamps follow the session's zone."""
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
@@ -23,7 +23,7 @@ ACCEPTED = _schema(
     ("replaces_due_ms", LongType, True),  # of a re-append: the key of the record that it carries on
     ("replaces_offset", LongType, True),
     ("rules", StringType, True),  # of a rules record: the rules in force behind it, JSON
-    ("asks", StringType, True),  # of an operation: what its row says if it is done, cancelled or rescheduled
+    ("asks", StringType, True),  # of an operation: the reason in its row if it is done, cancelled or rescheduled
     ("ref", StringType, True),  # whom it names: a message id, or an own id behind =
     ("expires_ms", LongType, True),  # of a message: the last moment at which it may be delivered
     ("moves_to_ms", LongType, True),  # of an operation: the due time that it asks for
@@ -58,7 +58,7 @@ AUDIT_RECORDS = _schema(
     ("rows", LongType, True),  # outcome rows in it; null of what is malformed, and may have some
     ("next", LongType, True),
     ("low_ms", LongType, True),
-    ("pending", LongType, True),  # null: a writer that did not say
+    ("pending", LongType, True),  # null: a writer that did not record it
     ("first", LongType, True),
     ("value", StringType, True),  # of what is malformed: its beginning
     ("why", StringType, True),
@@ -104,11 +104,11 @@ FINDINGS = _schema(
     ("surplus", LongType, False),
     ("detail", StringType, True),
 )
-"""What is wrong with one record, or with one link between records; `shard` and `offset` say where it lies in the
-buffer. A missing record has no `done_ms`. A missing successor, or what was re-appended although it had ended, has
-that of the record that it was to carry on, whose place and due time the finding gives. `accepted_ms` is null where a
-cell alone has named the record, `id` and `due_ms` where it is no message. `surplus`: ends of messages beyond the one
-of an accepted message; -1 where that has only an outcome of an instruction."""
+"""What is wrong with one record, or with one link between records; `shard` and `offset` are its place in the buffer.
+A missing record has no `done_ms`. A missing successor, or what was re-appended although it had ended, has that of the
+record that it was to carry on, whose place and due time the finding gives. `accepted_ms` is null where a cell alone
+has named the record, `id` and `due_ms` where it is no message. `surplus`: ends of messages beyond the one of an
+accepted message; -1 where that has only an outcome of an instruction."""
 
 WINDOWS = StructType(
     [

@@ -53,7 +53,7 @@ def parquet_files(files: Files, folder: str) -> Iterator[str]:
 
 
 def count_rows(files: Files, names: Iterable[str]) -> dict[str, int]:
-    """What the footers of these files say. Raises OSError, ArrowException: a file is cut, or none of ours."""
+    """The counts in the footers of these files. Raises OSError, ArrowException: a file is cut, or none of ours."""
     names = list(names)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         return dict(zip(names, pool.map(lambda name: _rows_in(files, name), names), strict=True))

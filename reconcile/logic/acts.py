@@ -1,12 +1,12 @@
 """What operations did: the row of an operation, and the row of the record that it ended, are in one commit. Pure.
 
-Neither is said of the same record, so that no cell could hold both against each other. Commits can: what they say of
-operations is counted, commit by commit, by who asked and what ended.
+The two rows are about different records, so no cell can compare them. Commits can: operations and the records that
+they ended are counted, commit by commit.
 
     an operation that cancelled or moved a message, and no row of its commit     confirmed_in_vain
     a message that was cancelled or moved, and no operation of its commit        unasked
     a message that was purged, and no purge behind it                            unasked
-    an operation whose row says that it did what its record does not ask for     wrong_outcome
+    an operation whose row reports another act than its record asks for         wrong_outcome
 
 An operation names its message by its id, and then it must be that one; or by the sender's own id, which only the
 message's shard knows: of those, the numbers must agree.
@@ -26,8 +26,8 @@ from reconcile.logic.testimony import Found, Row, first_id, found_of_row
 
 class Act(NamedTuple):
     """An outcome row that is one side of an act, `is_operation` which one. `bound`: the end of its shard's buffer
-    when the row was read; whatever has asked for it stands below. `is_read`: whether its record is one that runs
-    read. `is_untold`: records of the audit could not be read where the other side may stand."""
+    when the row was read; the operation that asked for it is below. `is_read`: whether its record is one that runs
+    read. `is_untold`: audit records that may hold the other side could not be read."""
 
     row: Row
     act: str
@@ -43,7 +43,8 @@ class Act(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """An operation's record: what its row says if it is done, whom it names, and the due time that it asks for."""
+    """An operation's record: the reason in its row if it is done, the message that it names, and the due time that it
+    asks for."""
 
     asks: str | None = None
     ref: str | None = None
@@ -64,7 +65,7 @@ class Moved(NamedTuple):
     moves_to_ms: int
 
 
-class Told(NamedTuple):
+class Coverage(NamedTuple):
     """What is known of a shard's rows: all that was committed with those before this offset of the audit has been
     read, and of all records below `next` the outcome. `skipped_at`: where in the audit its last skip stands, or
     -1."""
@@ -82,7 +83,7 @@ class Paired(NamedTuple):
     moved: list[Moved]
 
 
-OfShard = Mapping[tuple[str, int], Told]
+OfShard = Mapping[tuple[str, int], Coverage]
 Operations = Mapping[tuple[str, int, int], Asked]
 """By topic, shard and offset."""
 
@@ -91,7 +92,7 @@ Place = tuple[int, int]
 
 
 def side_of(row: Row) -> tuple[str, bool] | None:
-    """The act that a row tells of, and whether it is the operation's; None of all other rows."""
+    """The act that a row records, and whether it is the operation's; None of all other rows."""
     is_operation = row.id is None and row.outcome == Outcome.APPLIED
     tied = row.reason if row.reason in (CANCELLED, RESCHEDULED, PURGED) else None
     if is_operation:
@@ -112,13 +113,15 @@ def last_purges(acts: Iterable[Act]) -> dict[tuple[str, int], Place]:
     return found
 
 
-def paired(acts: Iterable[Act], told: OfShard, asked: Operations, purges: Mapping[tuple[str, int], Place]) -> Paired:
-    """Of whole commits. Rows of shards that are not `told` of are not read any more. `asked`: at least the operations
+def paired(
+    acts: Iterable[Act], coverage: OfShard, asked: Operations, purges: Mapping[tuple[str, int], Place]
+) -> Paired:
+    """Of whole commits. Rows of shards without `coverage` are not read any more. `asked`: at least the operations
     among the rows."""
     whole = Paired([], [], [])
     commits: dict[tuple[str, int, int, int, str], list[Act]] = {}
     for act in acts:
-        shard = told.get((act.row.topic, act.row.shard))
+        shard = coverage.get((act.row.topic, act.row.shard))
         if shard is None:
             continue
         if act.act == PURGED:
@@ -126,7 +129,7 @@ def paired(acts: Iterable[Act], told: OfShard, asked: Operations, purges: Mappin
         else:
             commits.setdefault(act.commit, []).append(act)
     for rows in commits.values():
-        below = told[rows[0].row.topic, rows[0].row.shard].below
+        below = coverage[rows[0].row.topic, rows[0].row.shard].below
         if all(act.row.audit_offset < below for act in rows):
             _Commit(rows, asked).judge(whole)
         else:
@@ -134,7 +137,7 @@ def paired(acts: Iterable[Act], told: OfShard, asked: Operations, purges: Mappin
     return whole
 
 
-def _purged(act: Act, shard: Told, purges: Mapping[tuple[str, int], Place], into: Paired) -> None:
+def _purged(act: Act, shard: Coverage, purges: Mapping[tuple[str, int], Place], into: Paired) -> None:
     """A message must have a purge of its shard behind it, or in its commit. Where something was skipped since, it may
     have been the purge."""
     place = act.row.audit_offset, act.row.done_ms
@@ -149,7 +152,7 @@ def _purged(act: Act, shard: Told, purges: Mapping[tuple[str, int], Place], into
 
 @dataclass
 class _Commit:
-    """What one commit says of one act."""
+    """The rows of one commit about one act."""
 
     rows: Sequence[Act]
     asked: Operations
@@ -176,13 +179,13 @@ class _Commit:
         self.loose = [act for act in self.rows if not act.is_operation and id(act) not in meant]
 
     def _found(self) -> Iterator[Found]:
-        """What is said of one side only. Of which there are too many of one side, nobody knows which those are."""
+        """What only one side has. If one side has too many, the job cannot know which those are."""
         for act, asked in self.named:
             if asked.ref not in self.names:
-                why = f"no row of this commit says so of {asked.ref}"
+                why = f"no row of this commit ends {asked.ref}"
                 yield from _judged(act, Category.CONFIRMED_IN_VAIN, asked.ref, why)
         for act, asked in self.others if len(self.others) > len(self.loose) else ():
-            why = f"too few rows of this commit say so; it names {asked.ref or '?'}"
+            why = f"this commit ends fewer messages than its operations confirm; it names {asked.ref or '?'}"
             yield from _judged(act, Category.CONFIRMED_IN_VAIN, None, why)
         for act in self.loose if len(self.loose) > len(self.others) else ():
             yield from _judged(act, Category.UNASKED, act.row.id, "no operation of its commit asked for it")
@@ -192,7 +195,7 @@ class _Commit:
                 yield from _judged(act, Category.WRONG_OUTCOME, None, why)
 
     def _moved(self) -> Iterator[Moved]:
-        """Where who has moved it can be told."""
+        """Where it is known which operation moved it."""
         known = [(act, asked) for _, asked in self.named for act in self.names.get(asked.ref or "", ())]
         if len(self.others) == len(self.loose) == 1:
             known.append((self.loose[0], self.others[0][1]))
@@ -204,6 +207,6 @@ class _Commit:
 
 def _judged(act: Act, category: Category, identity: str | None, why: str) -> Iterator[Found]:
     if act.is_read:
-        said = Category.UNAUDITABLE if act.is_untold else category
-        found = found_of_row(act.row, said, f"{act.row.said}; {why}")
+        judged_as = Category.UNAUDITABLE if act.is_untold else category
+        found = found_of_row(act.row, judged_as, f"{act.row.described}; {why}")
         yield found._replace(id=identity, lateness_ms=None)

@@ -31,10 +31,10 @@ NOTHING = Topic(topic_id="")
 
 
 class Counted(NamedTuple):
-    """What the rows of a run say as a whole, by topic. `rules`: the last rules records, by shard; `hours`: those
+    """Totals of the rows of a run, by topic. `rules`: the last rules records, by shard; `hours`: those
     that got rows; `touched`: windows of rows that lie before where their topic was closed; `rows`: how many were
     counted, by kind; `first_appended_ms`: of the first record of a buffer that was read, None where there is none;
-    `strays`: of a first run, outcome rows of places that no buffer has; `unreadable`: what may tell of outcomes,
+    `strays`: of a first run, outcome rows of places that no buffer has; `unreadable`: what may hold outcomes,
     and cannot be read."""
 
     rules: Mapping[str, Mapping[int, str]]
@@ -78,7 +78,7 @@ class Task(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """By topic: the sums of what the judged windows say `now` and said `before`; `unsettled` windows are judged
+    """By topic: the sums over the judged windows, `now` and `before`; `unsettled` windows are judged
     again by the next run. `hours`: those that have judged windows of this run. `written`: by folder, the rows that
     this run has written. `known`: of the findings, those that an earlier judgement of their window had too, by
     category."""
@@ -130,8 +130,8 @@ def task_of(
     rows = with_run(previous.rows if previous else {}, counted.hours, plan.run)
     windows = previous.windows if previous else {}
     strays, distrusted = counted.strays, reads.distrusted
-    told = Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, windows, strays, distrusted)
-    return told._replace(
+    task = Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, windows, strays, distrusted)
+    return task._replace(
         unpaired=with_run(previous.unpaired if previous else {}, counted.unpaired, plan.run),
         moved=with_run(previous.moved if previous else {}, counted.moved, plan.run),
         merged=previous.merged if previous else {},
@@ -181,7 +181,7 @@ def manifest_after(
     judgement: Judgement,
     where: Whereabouts | None = None,
 ) -> Manifest:
-    """What the next run begins with. `where` its rows are, if that is not what the task says any more."""
+    """What the next run begins with. `where` its rows are, if the task does not have it any more."""
     where = where or task.where
     aside = {**plan.aside, **reads.aside}
     kept = {name: topic for name, topic in previous.topics.items() if name not in task.due} if previous else {}

@@ -1,8 +1,8 @@
 """Which windows can be judged. Pure.
 
-A window of due times is closed when every shard of its topic says so: by a low-water mark above its end, or by
+A window of due times is closed when every shard of its topic reports it: by a low-water mark above its end, or by
 having nothing pending at all. What a closed window lacks is missing; what an open one lacks may still come. A
-topic with a shard that says nothing for too long is `stalled`: one alarm, and not a million missing messages.
+topic with a shard that reports nothing for too long is `stalled`: one alarm, and not a million missing messages.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -28,7 +28,7 @@ class View(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Everything that it has ever taken is terminal, and the audit that was read says so. A shard that had
+        """Everything that it has ever taken is terminal, and the audit that was read records it. A shard that had
         nothing to be read since the first run owes nothing."""
         if self.held.end <= self.start:
             return True
@@ -42,12 +42,12 @@ class View(NamedTuple):
         return min(self.marks.last.low_ms, at_ms) if self.marks.last else 0
 
     @property
-    def untold(self) -> Range:
+    def beyond_marks(self) -> Range:
         """The part of the buffer of which no mark speaks."""
         return Range(max(self.start, self.marks.last.next if self.marks.last else 0), self.held.end)
 
     @property
-    def owes_nothing_told(self) -> bool:
+    def has_nothing_pending(self) -> bool:
         """Whether all that the last mark speaks of is terminal, and it waits for nothing but what has come since."""
         return self.marks.last is None or self.marks.last.pending == 0
 
@@ -84,13 +84,13 @@ def close(
 
 
 def _is_silent(number: int, view: View, since_ms: int, at_ms: int, waits_since: WaitsSince) -> bool:
-    """Whether the shard has had something pending since then, and has not said what it did with it. Its first mark
-    after it was idle comes some time after the first message: that alone is no silence."""
+    """Whether the shard has had something pending since then, and has not reported what it did with it. Its first
+    mark after it was idle comes some time after the first message: that alone is no silence."""
     if view.is_complete or view.watermark_ms(at_ms) >= since_ms:
         return False
-    if not view.owes_nothing_told:
+    if not view.has_nothing_pending:
         return True
-    first_ms = waits_since(number, view.untold)
+    first_ms = waits_since(number, view.beyond_marks)
     return first_ms is not None and first_ms < since_ms
 
 

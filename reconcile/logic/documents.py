@@ -1,4 +1,4 @@
-"""JSON documents of ours: each says in `v` of which version it is."""
+"""JSON documents of ours: `v` of each is its version."""
 
 from typing import Protocol, TypeVar
 
@@ -7,7 +7,7 @@ import msgspec
 from reconcile.errors import BadInput
 
 
-class _Said(msgspec.Struct):
+class _Head(msgspec.Struct):
     """What a document of any version has."""
 
     v: int
@@ -24,8 +24,8 @@ Document = TypeVar("Document", bound=_Versioned)
 def decode(data: bytes, kind: type[Document], name: str, version: int) -> Document:
     """Raises BadInput, which calls it `name`: no document of this kind, or one of another version."""
     try:
-        if (said := msgspec.json.decode(data, type=_Said)).v != version:
-            raise BadInput(f"{name} has version {said.v}, this program knows {version}")
+        if (document := msgspec.json.decode(data, type=_Head)).v != version:
+            raise BadInput(f"{name} has version {document.v}, this program knows {version}")
         return msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError) as error:  # DecodeError is a ValueError, and so is text that is no UTF-8
         raise BadInput(f"{name} cannot be read: {error}") from error

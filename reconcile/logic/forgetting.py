@@ -1,6 +1,6 @@
 """Of which hours a run drops the staged rows (`--keep-rows`). Pure.
 
-A cell that agrees has told all that it can: of its rows only the counts are needed, which it holds. Cells in which
+A cell that agrees has given all that it can: of its rows only the counts are needed, which it holds. Cells in which
 something was wrong, or was looked into, keep their rows: a late row may still set them right. So what is dropped
 leaves nothing behind in any XOR, and a cell is judged by the rows that are kept and those that come.
 

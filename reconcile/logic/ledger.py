@@ -19,8 +19,8 @@ POSITION_BITS = 44
 
 
 SKIPPED = "skipped"
-"""What an operator has had passed over. In the audit an outcome row `dead` with this reason speaks of a range; what
-still waited there has no row, and ends as this too. No finding: somebody has said so."""
+"""What an operator has had passed over. In the audit an outcome row `dead` with this reason is about a range; what
+still waited there has no row, and ends as this too. No finding: an operator decided it."""
 
 OUTCOMES = (*(outcome.value for outcome in Outcome), SKIPPED)
 INSTRUCTIONS = frozenset({Outcome.APPLIED.value, Outcome.UNMATCHED.value})
@@ -33,13 +33,13 @@ RULE_MIN_MS = 1000
 """The strictest rule by which a message expires (`late_max`)."""
 
 NO_OUTCOME = "no outcome"
-"""What is said of a record without an outcome row, where nothing carries it on either."""
+"""The detail of a record without an outcome row, where nothing carries it on either."""
 
 NOT_RE_APPENDED = "; not re-appended"
-"""What is said behind the outcome of a record whose message nothing carries on, although it was to go on."""
+"""What follows the outcome, in the detail of a record whose message nothing carries on, although it was to go on."""
 
 NOT_KEPT = "; rows of its hour are not kept any more"
-"""What is said behind what cannot be judged for that reason."""
+"""What follows in the detail where a record cannot be judged for that reason."""
 
 LATENESS_BINS = 26
 """Bin i counts what was delivered less than 2^i ms after it was due, and not less than 2^(i-1); the last one, from
@@ -47,7 +47,7 @@ four and a half hours on, has no bound."""
 
 
 class Category(StrEnum):
-    """What can be wrong with a record, or with what is said of it."""
+    """What can be wrong with a record, or with the rows about it."""
 
     MISSING = "missing"  # accepted, its window is closed, and it has no outcome
     DUPLICATED = "duplicated"  # delivered more than once
@@ -65,4 +65,4 @@ class Category(StrEnum):
     TWO_OUTCOMES = "two_outcomes"  # contradictory ends of one record
     WRONG_OUTCOME = "wrong_outcome"  # an outcome that a record of its kind cannot have
     WRONG_SUCCESSOR = "wrong_successor"  # carried on under another id, or ended for a message that was never accepted
-    UNAUDITABLE = "unauditable"  # what would tell has been deleted from the queue
+    UNAUDITABLE = "unauditable"  # the data for a verdict has been deleted from the queue

@@ -47,7 +47,7 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """What a run reads of the buffers, decided from the marks in its part of the audit. `aside`: topics that
     turned out not to be readable, beside the plan's; `distrusted`, by topic: shards with a mark that cannot be
     true, of which this run reads and believes nothing new; `audit_first_ms` by partition of `Plan.lost`: when the
-    first record behind the loss was written. `unreadable`: what may tell of outcomes, and cannot be read;
+    first record behind the loss was written. `unreadable`: what may hold outcomes, and cannot be read;
     `malformed`: how many records cannot; `rows`: how many outcome rows the others have. `vanished`: topics that have
     marks there, and no buffer: they were made and deleted since the last run."""
 
@@ -68,7 +68,7 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """`start`: the first offset ever read; `position`: the one to be read next; `rules`: in force there. `lost`:
     offsets in between that were gone before they were read; `lost_until_ms`: nothing appended later is among
     them. `skips`: all that an operator has ever had passed over. An outcome of a record from `untold_from` on and
-    below `untold_below` may stand in an audit record that could not be read."""
+    below `untold_below` may be in an audit record that could not be read."""
 
     start: int
     position: int
@@ -82,8 +82,8 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditGap(msgspec.Struct, frozen=True):
-    """Audit records that were gone before they were read. What became of a record that was appended before `until_ms`
-    may stand there. `partitions`: how many the audit had all the while, on RocketMQ of the same broker; 0 where
+    """Audit records that were gone before they were read. The outcome of a record that was appended before `until_ms`
+    may have been there. `partitions`: how many the audit had all the while, on RocketMQ on the same broker; 0 where
     that is not known: it may have got more since then, and shards may have had their rows elsewhere."""
 
     partition: int
@@ -92,8 +92,8 @@ class AuditGap(msgspec.Struct, frozen=True):
     run: int
     partitions: int = 0
 
-    def may_tell_of(self, topic: str, shard: int, partitions: Partitions) -> bool:
-        return not self.partitions or partitions.told_in(topic, shard, self.partitions) == self.partition
+    def may_hold_outcomes_of(self, topic: str, shard: int, partitions: Partitions) -> bool:
+        return not self.partitions or partitions.audit_partition(topic, shard, self.partitions) == self.partition
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """What the latest judgement of each of a topic's judged windows says, summed. `accepted`, `done`: messages and
+    """The sums of the latest judgements of a topic's judged windows. `accepted`, `done`: messages and
     outcome rows of messages; the others as in `judge.WINDOWS`."""
 
     windows: int = 0
@@ -174,10 +174,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     `rows`, the runs that have rows and cells there, but for what is `merged`; `windows`, those that have judged
     windows there; `unpaired`, `moved`, those that have such rows (pairing.py); `forgotten`, those that have dropped
     rows there (forgetting.py). `reports_from`: the first run whose report, plan and reads are kept. `leftovers`: what
-    no run reads any more; the next run removes it.
-    `brokers`: by which partitions are numbered (`logic.partitions`).
-    `written`: how many rows this run has written into each of its folders, without those that got none; whoever reads
-    a folder must get as many (parquet_store.py)."""
+    no run reads any more; the next run removes it. `brokers`: those by which partitions are numbered
+    (`logic.partitions`). `written`: how many rows this run has written into each of its folders, without those that
+    got none; a reader of a folder must get as many (parquet_store.py)."""
 
     v: int = FORMAT_VERSION
     run: int

@@ -34,7 +34,7 @@ class Partitions(NamedTuple):
         return f"{self.brokers[broker]}:{queue}" if 0 <= broker < len(self.brokers) else str(number)
 
     def outward(self, number: int) -> int | str:
-        """As reports and plans say it: a number on Kafka, a name on RocketMQ."""
+        """In reports and plans: a number on Kafka, a name on RocketMQ."""
         return self.name(number) if self.brokers else number
 
     def number(self, name: str) -> int | None:
@@ -46,9 +46,9 @@ class Partitions(NamedTuple):
             return None
         return self.brokers.index(found[1]) * QUEUES_MAX + int(found[2])
 
-    def told_in(self, topic: str, shard: int, count: int) -> int:
-        """The partition of the audit that has what is said of a shard, where `count` may have it (`beside`): on
-        RocketMQ those of its own broker."""
+    def audit_partition(self, topic: str, shard: int, count: int) -> int:
+        """The partition of the audit that has the rows of a shard, of the `count` that may have them (`beside`):
+        on RocketMQ those of its own broker."""
         first = shard - shard % QUEUES_MAX if self.brokers else 0
         return first + spread(Shard(topic, self.name(shard)), max(count, 1))
 

@@ -1,4 +1,4 @@
-"""What is wrong with one record, or with a link between two: all that is said of one place in the buffer (topic,
+"""What is wrong with one record, or with a link between two: all rows about one place in the buffer (topic,
 shard, offset, moment), held together.
 
     accepted, no row                            missing, or unauditable
@@ -7,13 +7,13 @@ shard, offset, moment), held together.
     a carried record and no re-append           missing: its successor, once the row is settled
     a carried record and two re-appends         duplicated
     a re-append of a record that had ended      delivered_after_cancel where it was cancelled, else two_outcomes
-    a re-append of what nobody accepted         orphan
+    a re-append of what was never accepted      orphan
     a message's row in an instruction's words   wrong_outcome; and an instruction's in those of a message, or an
                                                 operation's in those of another instruction
     a re-append under another id than announced wrong_successor
 
-And what rows tell without their record's neighbours: early and late, wrongly_expired, behind_deadline; and a row that
-ends its message for another one (`replaced`, `duplicate`) which nobody accepted: wrong_successor.
+And what rows show without their record's neighbours: early and late, wrongly_expired, behind_deadline; and a row that
+ends its message for another one (`replaced`, `duplicate`) which was never accepted: wrong_successor.
 In hours whose rows were dropped (forgetting.py) all of that is unauditable where a record is not found.
 The times of re-appends are judged in times.py.
 """
@@ -61,7 +61,9 @@ class Rules:
 
     def _may_be_gone(self, topic: str, shard: int, at_ms: int) -> bool:
         """Whether a row of the shard, of this time or later, may have been in a gap of the audit."""
-        return any(at_ms < gap.until_ms and gap.may_tell_of(topic, shard, self.partitions) for gap in self.gaps)
+        return any(
+            at_ms < gap.until_ms and gap.may_hold_outcomes_of(topic, shard, self.partitions) for gap in self.gaps
+        )
 
     def is_forgotten(self, moment_ms: int) -> bool:
         return moment_ms // HOUR_MS in self.forgotten
@@ -88,7 +90,7 @@ class Rules:
 
 @dataclass
 class Place:
-    """All that is said of one place."""
+    """All rows about one place."""
 
     topic: str
     shard: int
@@ -143,7 +145,7 @@ def _judged(place: Place, rules: Rules) -> Iterator[Found]:
     yield from _of_links(place, rules)
     for identity in dict.fromkeys(row.id for row in strange):
         rows = [row for row in strange if row.id == identity]
-        yield _found(place, Category.ORPHAN, identity, rows, _said(rows), surplus=_ends(rows))
+        yield _found(place, Category.ORPHAN, identity, rows, _described(rows), surplus=_ends(rows))
 
 
 # --- a record and its own rows
@@ -155,9 +157,9 @@ def _of_record(place: Place, record: Record, own: Sequence[Row], rules: Rules) -
         category = Category.UNAUDITABLE if rules.is_untold(record) else Category.MISSING
         yield _found(place, category, record.id, own, _no_outcome(place))
     elif len(own) > 1:
-        yield _found(place, _of_several(own), record.id, own, _said(own), surplus=surplus)
+        yield _found(place, _of_several(own), record.id, own, _described(own), surplus=surplus)
     elif own[0].of != record.of:
-        yield _found(place, Category.WRONG_OUTCOME, record.id, own, _said(own), surplus=surplus)
+        yield _found(place, Category.WRONG_OUTCOME, record.id, own, _described(own), surplus=surplus)
 
 
 def _no_outcome(place: Place) -> str:
@@ -180,7 +182,7 @@ def _of_several(own: Sequence[Row]) -> Category:
 
 
 def _of_links(place: Place, rules: Rules) -> Iterator[Found]:
-    """Nothing where the record's own verdict says it all."""
+    """Nothing where the record's own verdict covers it."""
     carrying = [row for row in place.rows if row.is_carried]
     if carrying:
         yield from _of_carried(place, carrying, rules)
@@ -196,7 +198,7 @@ def _of_links(place: Place, rules: Rules) -> Iterator[Found]:
 def _of_carried(place: Place, carrying: Sequence[Row], rules: Rules) -> Iterator[Found]:
     if not place.links:
         settled = all(map(rules.is_settled, carrying))
-        detail = f"{_said(carrying)}{NOT_RE_APPENDED}"
+        detail = f"{_described(carrying)}{NOT_RE_APPENDED}"
         lost = _found(place, Category.MISSING, carrying[0].carried_as, carrying, detail)
         yield lost._replace(settled=settled)
     elif len(place.links) > 1:
@@ -207,14 +209,14 @@ def _of_carried(place: Place, carrying: Sequence[Row], rules: Rules) -> Iterator
 
 
 def is_misnamed(row: Row, link: Link) -> bool:
-    """Whether the re-append is called otherwise than the row says, or is of another message."""
+    """Whether the re-append has another name than the row announces, or is of another message."""
     return link.by_id != row.carried_as or first_id(link.by_id) != first_id(row.id)
 
 
 def re_appended(place: Place, category: Category, again: str | None = None) -> Found:
     names = [place.record.id if place.record else None, *(row.id for row in place.rows)]
     names += [link.by_id for link in place.links]
-    detail = "; ".join([*(row.said for row in place.rows), again or re_appended_at(place)])
+    detail = "; ".join([*(row.described for row in place.rows), again or re_appended_at(place)])
     return _found(place, category, next(filter(None, names), None), place.rows, detail)
 
 
@@ -229,8 +231,8 @@ def _found(
     place: Place, category: Category, identity: str | None, rows: Sequence[Row], detail: str, surplus: int = 0
 ) -> Found:
     """Of several rows, when the last was done."""
-    said: list[Record | Row] = [*([place.record] if place.record else []), *place.rows]
-    is_message = place.links or any(one.due_ms is not None for one in said)
+    known: list[Record | Row] = [*([place.record] if place.record else []), *place.rows]
+    is_message = place.links or any(one.due_ms is not None for one in known)
     return Found(
         topic=place.topic,
         window_ms=window_of(place.moment_ms),
@@ -239,7 +241,7 @@ def _found(
         shard=place.shard,
         offset=place.offset,
         due_ms=place.moment_ms if is_message else None,
-        accepted_ms=max((one.accepted_ms for one in said), default=None),
+        accepted_ms=max((one.accepted_ms for one in known), default=None),
         done_ms=max((row.done_ms for row in rows), default=None),
         lateness_ms=max((row.lateness_ms for row in rows if row.lateness_ms is not None), default=None),
         surplus=surplus,
@@ -248,12 +250,12 @@ def _found(
 
 
 def _ends(rows: Sequence[Row]) -> int:
-    """How many say that a message has ended."""
+    """How many of them are ends of a message."""
     return sum(row.of == MESSAGE for row in rows)
 
 
-def _said(rows: Sequence[Row]) -> str:
-    return "; ".join(row.said for row in rows)
+def _described(rows: Sequence[Row]) -> str:
+    return "; ".join(row.described for row in rows)
 
 
 # --- early and late: from the outcome row alone, but for what was moved into the past
@@ -273,11 +275,11 @@ def untimely(row: Row, late_after_ms: int, moved_ms: int | None = None) -> Found
     if row.lateness_ms is None or not is_untimely(row, late_after_ms):
         return None
     if row.lateness_ms < 0:
-        return found_of_row(row, Category.EARLY, row.said)
+        return found_of_row(row, Category.EARLY, row.described)
     lateness_ms = row.lateness_ms if moved_ms is None else min(row.lateness_ms, max(0, row.done_ms - moved_ms))
     if lateness_ms <= late_after_ms:
         return None
-    return found_of_row(row, Category.LATE, row.said)._replace(lateness_ms=lateness_ms)
+    return found_of_row(row, Category.LATE, row.described)._replace(lateness_ms=lateness_ms)
 
 
 # --- deadlines: from the outcome row and the record
@@ -291,7 +293,7 @@ def against_deadline(row: Row, expires_ms: int | None) -> Found | None:
     if category is None:
         return None
     deadline = "none" if expires_ms is None else expires_ms
-    return found_of_row(row, category, f"{row.said}; its deadline is {deadline}")
+    return found_of_row(row, category, f"{row.described}; its deadline is {deadline}")
 
 
 def _against_deadline(row: Row, expires_ms: int | None) -> Category | None:
@@ -319,7 +321,7 @@ def _is_occurrence(row: Row) -> bool:
 
 
 class Named(NamedTuple):
-    """The message for which another one has ended: where its id says that it lies, when it is due."""
+    """The message for which another one has ended: its place by its id, and when it is due."""
 
     topic: str
     shard: int
@@ -342,28 +344,28 @@ def named_by(row: Row, partitions: Partitions = NUMBERS) -> Named | None:
     return Named(row.topic, shard, int(parts[2]), int(parts[3]), row.successor)
 
 
-def for_nobody(rows: Sequence[Row], accepted: set[tuple[str, int, int, str]], rules: Rules) -> Iterator[Found]:
-    """Rows that say that their message has ended for one that is not among the `accepted` (topic, shard, offset,
+def for_none_accepted(rows: Sequence[Row], accepted: set[tuple[str, int, int, str]], rules: Rules) -> Iterator[Found]:
+    """Rows of messages that have ended for one that is not among the `accepted` (topic, shard, offset,
     id); or for itself, or in a circle of these rows."""
     for row in rows:
         named = named_by(row, rules.partitions)
         if named is None or not (named.key in accepted or rules.is_unread(*named.key[:3])):
             why = f"not accepted: {row.successor or 'what has no name'}"
-            found = _for_nobody(row, why, rules.is_settled(row))
+            found = _for_none_accepted(row, why, rules.is_settled(row))
             is_forgotten = named is not None and rules.is_forgotten(named.due_ms)
             yield _forgotten(found) if is_forgotten else found
     for row in _in_circles(rows, rules.partitions):
-        yield _for_nobody(row, f"and {row.successor} has ended for this one", settled=True)
+        yield _for_none_accepted(row, f"and {row.successor} has ended for this one", settled=True)
 
 
-def _for_nobody(row: Row, why: str, settled: bool) -> Found:
-    found = found_of_row(row, Category.WRONG_SUCCESSOR, f"{row.said}; {why}")
+def _for_none_accepted(row: Row, why: str, settled: bool) -> Found:
+    found = found_of_row(row, Category.WRONG_SUCCESSOR, f"{row.described}; {why}")
     return found._replace(settled=settled)
 
 
 def _in_circles(rows: Iterable[Row], partitions: Partitions) -> list[Row]:
-    """Of rows that name each other, each leads to at most one other: who is left when all have gone that lead to
-    nobody stands in a circle, or leads into one."""
+    """Of rows that name each other, each leads to at most one other: those that are left when all have gone that lead
+    to none are part of a circle, or lead into one."""
     left = {(row.topic, row.shard, row.offset, first_id(row.id) or ""): row for row in rows}
     led = {key: named_by(row, partitions) for key, row in left.items()}
     while gone := [key for key in left if (named := led[key]) is None or named.key not in left]:

@@ -1,10 +1,10 @@
 """What a queue holds, and what a run reads of it.
 
-First a part of the audit. Its rows are staged; the last low-water mark of each shard among them says how far its
-buffer is read. What a run leaves to the next one is its manifest (manifest.py); in which order all that is
-written, and what becomes of a run that was killed, stands in runs.py.
+First a part of the audit. Its rows are staged; the last low-water mark of each shard among them sets how far its
+buffer is read. What a run leaves to the next one is its manifest (manifest.py); runs.py describes in which order all
+that is written, and how a killed run is repeated.
 
-A buffer is read up to its last mark's `next` and no further: every outcome of what is read then stands in the part
+A buffer is read up to its last mark's `next` and no further: every outcome of what is read is then in the part
 of the audit that has been read. Outcomes of records behind that wait for the next run.
 """
 
@@ -15,9 +15,9 @@ import msgspec
 from reconcile.logic.partitions import Partitions
 
 FORMAT_VERSION = 6
-"""6: rows of an hour may have been dropped. 5: links have their own due time and deadline. 4: what is small is in
-one file a run. 3: cells tell operations from other instructions, and rows what operations ask for. 2: cells hold what
-links say, and manifests how many rows their runs have written."""
+"""6: rows of an hour may have been dropped. 5: links have their own due time and deadline. 4: what is small is in one
+file a run. 3: cells distinguish operations from other instructions, and rows what operations ask for. 2: cells hold
+what links name, and manifests how many rows their runs have written."""
 
 
 class Range(NamedTuple):
@@ -81,13 +81,13 @@ class Skip(msgspec.Struct, frozen=True):
 
 class Unreadable(NamedTuple):
     """Audit records of a partition, from this offset on, that cannot be read and may have outcome rows: of a topic,
-    or, where not even that can be told, of any."""
+    or, where not even that is known, of any."""
 
     partition: int
     topic: str | None
     first: int
 
-    def may_tell_of(self, topic: str, partition: int) -> bool:
+    def may_hold_outcomes_of(self, topic: str, partition: int) -> bool:
         """`partition`: where the rows of the topic's shard stand."""
         return self.partition == partition and self.topic in (None, topic)
 

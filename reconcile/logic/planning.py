@@ -18,7 +18,7 @@ from reconcile.logic.manifest import Distrusted, Manifest, Marks, Plan, Reads, S
 from reconcile.logic.plan import Buffer, Cluster, Held, Mark, Range, Read, Skip, Unreadable
 
 RECREATED = "recreated"  # deleted and made again: offsets mean other records now
-DELETED = "deleted"  # gone, with messages that nobody can tell of
+DELETED = "deleted"  # gone, with messages of unknown outcome
 TRUNCATED = "truncated"  # it ends before what has been read of it
 
 AUDIT = "audit "
@@ -111,7 +111,7 @@ def readable(plan: Plan) -> dict[str, Buffer]:
 
 
 def fresh_shards(plan: Plan, previous: Manifest | None) -> dict[str, list[int]]:
-    """Shards that are not read on from where the last run ended: the queue has to say which rules hold there."""
+    """Shards that are not read on from where the last run ended: the queue has to answer which rules hold there."""
     found = {
         name: [
             number
@@ -132,7 +132,7 @@ MarksRead = Mapping[str, Mapping[int, Iterable[Mark]]]
 
 
 SkipsRead = Mapping[str, Mapping[int, Iterable[Skip]]]
-"""By topic and shard: what the run's part of the audit says was skipped."""
+"""By topic and shard: what was skipped, from the run's part of the audit."""
 
 
 def plan_reads(
@@ -184,7 +184,7 @@ def _believed(before: Marks, found: Iterable[Mark], end: int) -> tuple[Marks, Di
 
 
 def last_marks(known: Marks, staged: Iterable[Mark]) -> Marks:
-    """The two that say most. A mark stays true for ever: a later one only reaches further."""
+    """The two that reach furthest. A mark stays true for ever: a later one only reaches further."""
     every = {mark for mark in chain((known.last, known.before), staged) if mark is not None}
     ordered = sorted(every, key=lambda mark: (mark.next, mark.low_ms, mark.audit_offset), reverse=True)
     return Marks(*ordered[:2])
@@ -219,13 +219,14 @@ def with_untold(
     unreadable: Iterable[Unreadable],
     marks: Mapping[str, Mapping[int, Marks]],
 ) -> dict[str, dict[int, Shard]]:
-    """With what cannot be told any more because records of the audit could not be read. They may speak of any record
-    that there was, for the audit was looked at first; but not of what had ended, as a mark before them says."""
+    """With the records whose outcome is unknown because records of the audit could not be read. Those may be about
+    any record that there was, for the audit was looked at first; but not about what had ended before, as a mark
+    shows."""
     unreadable, partitions = list(unreadable), plan.held.partitions
 
-    def told(topic: str, number: int, shard: Shard) -> Shard:
-        partition = partitions.told_in(topic, number, partitions.beside(number, plan.held.audit))
-        first = min((one.first for one in unreadable if one.may_tell_of(topic, partition)), default=None)
+    def doubted(topic: str, number: int, shard: Shard) -> Shard:
+        partition = partitions.audit_partition(topic, number, partitions.beside(number, plan.held.audit))
+        first = min((one.first for one in unreadable if one.may_hold_outcomes_of(topic, partition)), default=None)
         if first is None:
             return shard
         ended = _ended_before(first, marks.get(topic, {}).get(number, Marks()))
@@ -233,14 +234,15 @@ def with_untold(
         return replace(shard, untold_from=untold_from, untold_below=plan.held.buffers[topic].shards[number].end)
 
     return {
-        topic: {number: told(topic, number, shard) for number, shard in some.items()} for topic, some in after.items()
+        topic: {number: doubted(topic, number, shard) for number, shard in some.items()}
+        for topic, some in after.items()
     }
 
 
 def _ended_before(audit_offset: int, marks: Marks) -> int:
     """Of all records below this offset the outcomes stand before that place in the audit."""
-    said = (mark for mark in (marks.last, marks.before) if mark is not None)
-    return max((mark.next for mark in said if mark.pending == 0 and mark.audit_offset < audit_offset), default=0)
+    known = (mark for mark in (marks.last, marks.before) if mark is not None)
+    return max((mark.next for mark in known if mark.pending == 0 and mark.audit_offset < audit_offset), default=0)
 
 
 def _new(read: Read, previous: Manifest | None) -> Shard:

@@ -37,5 +37,5 @@ def excused(found: Found, skips: Sequence[Skipped]) -> Found:
 def ended_after(row: Row, skips: Sequence[Skipped]) -> Found | None:
     """Of what had been skipped: in the audit its row stands behind that."""
     if row.outcome != SKIPPED and any(skip.covers(row) and row.audit_offset > skip.audit_offset for skip in skips):
-        return found_of_row(row, Category.ENDED_AFTER_SKIP, row.said)
+        return found_of_row(row, Category.ENDED_AFTER_SKIP, row.described)
     return None

@@ -15,9 +15,9 @@ from reconcile.logic.places import Rules, judged, places, untimely
 from reconcile.logic.testimony import Found, Link, Record, Row
 
 DIRTY, NAMED, UNTIMELY, MORTAL, GIVES_WAY, UNKEPT, DEADLINES = 1, 2, 4, 8, 16, 32, 64
-"""Why a cell is suspect: somebody says what nobody else says, and then, whether the cell alone tells what is missing;
+"""Why a cell is suspect: its sides differ, and then, whether the cell alone shows what is missing;
 something was early or late; a deadline may have been missed, or something has expired; something has ended for
-another message; something was to be carried on at the time that it had; deadlines stand beside re-appends."""
+another message; something was to be carried on at the time that it had; it has both deadlines and re-appends."""
 
 
 AT_ONCE = 200_000
@@ -54,7 +54,7 @@ class Suspect(NamedTuple):
 
     @property
     def looks(self) -> bool:
-        """Whether all that is said in it is to be held together."""
+        """Whether all its rows are to be compared."""
         return self.is_dirty and not self.names_its_record
 
     @property
@@ -78,7 +78,7 @@ class Suspect(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """Of cells: all that is said in those that are looked into, outcome rows that were `untimely`, and those that
+    """Of cells: all rows of those that are looked into, outcome rows that were `untimely`, and those that
     have ended for another message (`given_way`)."""
 
     accepted: list[Record]
@@ -128,7 +128,8 @@ def named(suspects: Iterable[Suspect], partitions: Partitions = NUMBERS) -> Iter
 
 def judged_behind(behind: Behind, rules: Rules, moved_ms: Mapping[Offset, int]) -> Iterator[Found]:
     """What is wrong in these cells, but for deadlines and what ended for another message (`places.against_deadline`,
-    `for_nobody`). `moved_ms`: of records that a client's move appended when they were due already, when that was."""
+    `for_none_accepted`). `moved_ms`: of records that a client's move appended when they were due already, when that
+    was."""
     for place in places(behind.accepted, behind.links, behind.rows):
         yield from judged(place, rules)
     for row in behind.untimely:

@@ -1,5 +1,5 @@
-"""What has been read of single records, for judgements that need no Spark: what is accepted, what is said of it, and
-what is found. Times are epoch milliseconds."""
+"""What has been read of single records, for judgements that need no Spark: what is accepted, the outcome rows about
+it, and what is found. Times are epoch milliseconds."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from delayline.buffer.outcome import CANCELLED, FORWARDED, REPLACED, RESCHEDULED
 from reconcile.logic.ledger import INSTRUCTIONS, SKIPPED, WINDOW_MS
 
 MESSAGE, OPERATION, OTHER = 0, 1, 2
-"""Of what kind a record is, as far as its outcome row tells."""
+"""Of what kind a record is, as far as its outcome row shows."""
 
 
 class Record(NamedTuple):
@@ -83,13 +83,13 @@ class Row(NamedTuple):
 
     @property
     def gives_way(self) -> bool:
-        """Whether it says that its message has ended for another one."""
+        """Whether it states that its message has ended for another one."""
         return self.outcome == "duplicate" or self.reason == REPLACED
 
     @property
     def is_carried(self) -> bool:
-        """Whether it says that another record carries the message on. A newcomer of the same own id that replaced it,
-        or the message that made it a duplicate, is another message."""
+        """Whether it states that another record carries the message on. A newcomer of the same own id that replaced
+        it, or the message that made it a duplicate, is another message."""
         names = self.successor is not None and self.ends_message
         return (self.outcome == "superseded" or names) and not self.gives_way
 
@@ -99,8 +99,8 @@ class Row(NamedTuple):
         return self.id if self.successor is None else self.successor
 
     @property
-    def said(self) -> str:
-        """What it says, and where it stands."""
+    def described(self) -> str:
+        """Outcome, reason, time, and its place in the audit."""
         reason = "" if self.reason is None else f" ({self.reason})"
         return f"{self.outcome}{reason} at {self.done_ms}, audit {self.audit_partition}/{self.audit_offset}"
 
@@ -157,7 +157,7 @@ def first_id(name: str | None) -> str | None:
 
 
 def found_of_row(row: Row, category: str, detail: str) -> Found:
-    """What its row alone tells."""
+    """A finding that follows from its row alone."""
     return Found(
         topic=row.topic,
         window_ms=window_of(row.moment_ms),

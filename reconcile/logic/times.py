@@ -1,8 +1,8 @@
-"""What a re-append should be due, and when it should expire: both stand in the log, in what it carries on and in who
-asked. Pure.
+"""What a re-append should be due, and when it should expire: both follow from the log, from the record that it
+carries on and from the operation. Pure.
 
-    its row says roll, scheduled or repair       due when the record before is
-    its row says rescheduled, by an operation    due when that operation asks for
+    its row has roll, scheduled or repair        due when the record before is
+    its row has rescheduled, by an operation     due when that operation asks for
     any                                          the deadline of the record before, or as far behind its due time
 
 When a series' next occurrence should be due its shard alone has computed; that one's deadline is judged all the same.
@@ -19,7 +19,7 @@ from reconcile.logic.testimony import Found, Link, Record, Row
 
 def mistimed(place: Place, moves_ms: Collection[int] = ()) -> Found | None:
     """`moves_ms`: the due times that operations ask for which may have moved the record there; most of the time one.
-    Nothing where another finding says that the re-append is not the right one, or not the only one."""
+    Nothing where by another finding the re-append is not the right one, or not the only one."""
     carrying = [row for row in place.rows if row.is_carried]
     if place.record is None or len(carrying) != 1 or len(place.links) != 1:
         return None
@@ -41,7 +41,7 @@ def _wrongly_due(row: Row, link: Link, moves_ms: Collection[int]) -> Iterator[st
 
 
 def _wrongly_mortal(record: Record, link: Link) -> Iterator[str]:
-    """A deadline is a moment, or counts from the due time, and the record does not tell which. At the end of all
+    """A deadline is a moment, or counts from the due time, and the record does not show which. At the end of all
     times it may have been cut short."""
     right: set[int | None] = {record.expires_ms}
     if record.expires_ms is not None:

@@ -11,7 +11,7 @@ def doubted(found: Found, shard: Shard | None) -> Found:
     if shard is None or found.category != Category.MISSING:
         return found
     is_successor = found.done_ms is not None
-    may_be_there = _may_be_lost(found, shard) if is_successor else _may_be_told(found, shard)
+    may_be_there = _may_be_lost(found, shard) if is_successor else _may_be_unread(found, shard)
     return found._replace(category=Category.UNAUDITABLE.value) if may_be_there else found
 
 
@@ -22,6 +22,6 @@ def _may_be_lost(successor: Found, shard: Shard) -> bool:
     return is_behind and successor.done_ms is not None and successor.done_ms < shard.lost_until_ms
 
 
-def _may_be_told(absent: Found, shard: Shard) -> bool:
+def _may_be_unread(absent: Found, shard: Shard) -> bool:
     """Its outcome may be in an audit record that could not be read."""
     return shard.untold_from <= absent.offset < shard.untold_below

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reconcile.logic import said
+from reconcile.logic import row_kind
 from reconcile.logic.ledger import INSTRUCTIONS, LATENESS_BINS, OUTCOMES, SKIPPED, Category
 from reconcile.logic.manifest import Judged, Totals
 from reconcile.logic.testimony import Found
@@ -20,7 +20,7 @@ Place = tuple[str, int]
 
 @dataclass
 class Tally:
-    """What a window's cells say: `COUNTS` (`others` of the `accepted` are no messages; `links` are said by
+    """The counts of a window's cells: `COUNTS` (`others` of the `accepted` are no messages; `links` are counted from
     re-appends, `carried` by outcome rows; `given_way` have ended for another message), the outcomes, how late what
     was delivered was, by bin, and its cells as bits."""
 
@@ -30,8 +30,8 @@ class Tally:
     buckets: int = 0
 
     def add(self, number: int, count: int, late_max_ms: int | None = None, buckets: int = 0) -> None:
-        """`count` rows that say `number` (`said.py`)."""
-        one = said.decoded(number)
+        """`count` rows of the kind `number` (`row_kind.py`)."""
+        one = row_kind.decoded(number)
         self.buckets |= buckets
         if late_max_ms is not None:
             self.late_max_ms = max(self.late_max_ms, late_max_ms) if self.late_max_ms is not None else late_max_ms
@@ -47,12 +47,12 @@ class Tally:
         return Totals(accepted=counts["accepted"] - counts["others"], others=counts["others"], outcomes=outcomes)
 
 
-def _counters(one: said.Said) -> Iterator[str]:
+def _counters(one: row_kind.RowKind) -> Iterator[str]:
     if one.is_accepted:
         yield "accepted"
-        if one.what == said.OTHER:
+        if one.what == row_kind.OTHER:
             yield "others"
-    elif one.what == said.LINK:
+    elif one.what == row_kind.LINK:
         yield "links"
     else:
         yield "done"

@@ -1,5 +1,5 @@
-"""Audit records -> outcome rows, and what else they say, or that they cannot be read. Natively in Spark: a record has
-up to a thousand rows as JSON columns, and none of them passes through Python. Page: docs/formats/audit.md.
+"""Audit records -> outcome rows, and what else they record, or that they cannot be read. Natively in Spark: a record
+has up to a thousand rows as JSON columns, and none of them passes through Python. Page: docs/formats/audit.md.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -38,33 +38,33 @@ MALFORMED = "malformed"
 
 def parse(raw: DataFrame, partitions: Partitions = NUMBERS) -> Audit:
     """Of records by `rows.RAW`; shards get the numbers that they have among `partitions`."""
-    said = F.from_json(F.col("value").cast("string"), _VALUE, {"columnNameOfCorruptRecord": _CORRUPT})
+    parsed = F.from_json(F.col("value").cast("string"), _VALUE, {"columnNameOfCorruptRecord": _CORRUPT})
     # Out of an array of one, so that Spark does not read the JSON once more wherever a filter asks about it.
-    exploded = raw.withColumn("said", F.explode(F.array(said)))
-    numbered = exploded.withColumn("number", number_of(F.col("said")["shard"], partitions))
+    exploded = raw.withColumn("parsed", F.explode(F.array(parsed)))
+    numbered = exploded.withColumn("number", number_of(F.col("parsed")["shard"], partitions))
     records = numbered.withColumn("why", _why(partitions))
-    sound = records.where(F.col("why").isNull()).select("audit_partition", "audit_offset", "number", "said.*")
-    return Audit(_typed(_told(records), AUDIT_RECORDS), _rows(sound.where(F.col("kind") == OUTCOMES)))
+    sound = records.where(F.col("why").isNull()).select("audit_partition", "audit_offset", "number", "parsed.*")
+    return Audit(_typed(_readable_parts(records), AUDIT_RECORDS), _rows(sound.where(F.col("kind") == OUTCOMES)))
 
 
-def _told(records: DataFrame) -> DataFrame:
-    """Of a mark that lacks its numbers it is known that it is one: its shard is not judged by what else it says. Of
+def _readable_parts(records: DataFrame) -> DataFrame:
+    """Of a mark that lacks its numbers it is known that it is one: its shard is not judged by the rest of it. Of
     what cannot be read otherwise it may be known whose it is, and that it has no outcome rows: `rows` is 0."""
-    said, none = F.col("said"), F.lit(-1).cast("long")
+    parsed, none = F.col("parsed"), F.lit(-1).cast("long")
     is_broken, is_mark = F.col("why").isNotNull(), F.col("why").eqNullSafe(F.lit(_NO_NUMBERS))
     value = F.substring(F.col("value").cast("string"), 1, SHOWN_CHARS)
     is_known = F.coalesce(~_is_foreign(), F.lit(False))
-    numbers = {"next": said["next"], "low_ms": said["low"], "pending": said["pending"]}
+    numbers = {"next": parsed["next"], "low_ms": parsed["low"], "pending": parsed["pending"]}
     return records.select(
         "audit_partition",
         "audit_offset",
-        F.when(is_broken, MALFORMED).otherwise(said["kind"]).alias("kind"),
-        F.when(is_known, said["topic"]).alias("topic"),
+        F.when(is_broken, MALFORMED).otherwise(parsed["kind"]).alias("kind"),
+        F.when(is_known, parsed["topic"]).alias("topic"),
         F.when(~is_broken | is_mark, F.col("number")).alias("shard"),
-        F.when(~is_broken | is_mark, said["at"]).alias("at_ms"),
-        F.when(is_known & (said["kind"] != OUTCOMES), 0).when(~is_broken, F.size(said["off"])).alias("rows"),
+        F.when(~is_broken | is_mark, parsed["at"]).alias("at_ms"),
+        F.when(is_known & (parsed["kind"] != OUTCOMES), 0).when(~is_broken, F.size(parsed["off"])).alias("rows"),
         *(F.when(is_mark, none).when(~is_broken, number).alias(name) for name, number in numbers.items()),
-        F.when(~is_broken, said["first"]).alias("first"),
+        F.when(~is_broken, parsed["first"]).alias("first"),
         F.when(is_broken, value).alias("value"),
         "why",
     )
@@ -87,32 +87,34 @@ def _typed(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _is_foreign() -> Column:
-    """Whether it is unknown what a record says. A mark, or a skip, is one although its numbers are text: of JSON
+    """Whether the content of a record is unknown. A mark, or a skip, is one although its numbers are text: of JSON
     that does not fit Spark keeps the fields that do."""
-    said = F.col("said")
-    is_whole = F.col("value").isNotNull() & said.isNotNull() & said[_CORRUPT].isNull()
-    is_known = said["kind"].isin(LOW_WATER, SKIPPED) | (is_whole & (said["kind"] == OUTCOMES))
-    return ~F.coalesce(said["v"].eqNullSafe(F.lit(AUDIT_VERSION)) & is_known, F.lit(False))
+    parsed = F.col("parsed")
+    is_whole = F.col("value").isNotNull() & parsed.isNotNull() & parsed[_CORRUPT].isNull()
+    is_known = parsed["kind"].isin(LOW_WATER, SKIPPED) | (is_whole & (parsed["kind"] == OUTCOMES))
+    return ~F.coalesce(parsed["v"].eqNullSafe(F.lit(AUDIT_VERSION)) & is_known, F.lit(False))
 
 
 def _why(partitions: Partitions) -> Column:
     """Why a record cannot be read: one sentence, null where it can."""
-    said = F.col("said")
-    is_mark, is_skip = said["kind"] == LOW_WATER, said["kind"] == SKIPPED
-    has_rows = said["kind"] == OUTCOMES
+    parsed = F.col("parsed")
+    is_mark, is_skip = parsed["kind"] == LOW_WATER, parsed["kind"] == SKIPPED
+    has_rows = parsed["kind"] == OUTCOMES
     return (
         F.when(F.col("value").isNull(), "there is no value")
-        .when(said[_CORRUPT].isNotNull() | said.isNull(), "it is not the JSON of an audit record")
-        .when(~said["v"].eqNullSafe(F.lit(AUDIT_VERSION)), "it is of another version")
-        .when(~F.coalesce(said["kind"].isin(OUTCOMES, LOW_WATER, SKIPPED), F.lit(False)), "it is of an unknown kind")
-        .when(said["topic"].isNull() | said["at"].isNull(), "topic or time is missing")
-        .when(~_fits(said["epoch"], _EPOCH_MAX), "its epoch is missing, or none")
+        .when(parsed[_CORRUPT].isNotNull() | parsed.isNull(), "it is not the JSON of an audit record")
+        .when(~parsed["v"].eqNullSafe(F.lit(AUDIT_VERSION)), "it is of another version")
+        .when(
+            ~F.coalesce(parsed["kind"].isin(OUTCOMES, LOW_WATER, SKIPPED), F.lit(False)), "it is of an unknown kind"
+        )
+        .when(parsed["topic"].isNull() | parsed["at"].isNull(), "topic or time is missing")
+        .when(~_fits(parsed["epoch"], _EPOCH_MAX), "its epoch is missing, or none")
         .when(F.col("number").isNull(), _NO_BROKER if partitions.brokers else _NO_PARTITION)
-        .when(is_mark & (said["next"].isNull() | said["low"].isNull()), _NO_NUMBERS)
-        .when(is_skip & ~_fits(F.coalesce(said["first"], F.lit(0)), said["next"]), "a skip lacks its offsets")
-        .when(has_rows & _uneven(said), "its columns are not of one length")
-        .when(has_rows & _holes(said), "a row lacks its offset, its times or its outcome")
-        .when(has_rows & _unknown(said["out"]), "an outcome is unknown")
+        .when(is_mark & (parsed["next"].isNull() | parsed["low"].isNull()), _NO_NUMBERS)
+        .when(is_skip & ~_fits(F.coalesce(parsed["first"], F.lit(0)), parsed["next"]), "a skip lacks its offsets")
+        .when(has_rows & _uneven(parsed), "its columns are not of one length")
+        .when(has_rows & _holes(parsed), "a row lacks its offset, its times or its outcome")
+        .when(has_rows & _unknown(parsed["out"]), "an outcome is unknown")
     )
 
 
@@ -120,15 +122,15 @@ def _fits(number: Column, most: Column | int) -> Column:
     return F.coalesce(number.between(0, most), F.lit(False))
 
 
-def _uneven(said: Column) -> Column:
+def _uneven(parsed: Column) -> Column:
     """A column that is missing has no length."""
-    rows = F.size(said["off"])
-    same = [F.coalesce(F.size(said[name]) == rows, F.lit(False)) for name in _COLUMNS if name != "off"]
+    rows = F.size(parsed["off"])
+    same = [F.coalesce(F.size(parsed[name]) == rows, F.lit(False)) for name in _COLUMNS if name != "off"]
     return ~F.forall(F.array(*same), lambda one: one) | ~F.coalesce(rows > 0, F.lit(False))
 
 
-def _holes(said: Column) -> Column:
-    holes = [F.exists(said[name], lambda one: one.isNull()) for name in _REQUIRED]
+def _holes(parsed: Column) -> Column:
+    holes = [F.exists(parsed[name], lambda one: one.isNull()) for name in _REQUIRED]
     return F.exists(F.array(*holes), lambda one: one)
 
 

@@ -21,7 +21,7 @@ from reconcile.frames.schemas import ACCEPTED
 from reconcile.logic.plan import Range, Read
 from reconcile.readers import rows
 from reconcile.readers.kafka import KafkaReader
-from reconcile.readers.work import telling
+from reconcile.readers.work import translated_errors
 
 JARS = {
     "org.apache.spark.sql.kafka010.KafkaSourceProvider": "spark-sql-kafka-0-10_2.13",
@@ -85,8 +85,8 @@ class KafkaConnectorReader(KafkaReader):
             {topic: {n: part[at] for n, part in of.items()} for topic, of in planned.items()} for at in (0, 1)
         )
         assigned = {topic: list(of) for topic, of in planned.items()}
-        said = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
-        where = {name: json.dumps(value) for name, value in said.items()}
+        offsets = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
+        where = {name: json.dumps(value) for name, value in offsets.items()}
         return spark.read.format("kafka").options(**self._options, **where).load()
 
 
@@ -97,7 +97,7 @@ def _rows(reads: Mapping[tuple[str, int], Read]) -> Callable[[Iterator[pa.Record
         records = (batch for batch in batches if batch.num_rows)
         if (first := next(records, None)) is not None:
             place = first["topic"][0].as_py(), first["partition"][0].as_py()
-            with telling():
+            with translated_errors():
                 yield from rows.accepted(reads[place], map(_log_records, chain((first,), records)))
 
     return of_task

@@ -26,7 +26,7 @@ class Reader(Protocol):
 
     def number_by(self, brokers: Sequence[str]) -> None:
         """The brokers by which the ledger numbers partitions so far (`logic.partitions`); `held` may find more. To be
-        called first. It says nothing to a queue whose partitions have numbers."""
+        called first. No matter for a queue whose partitions have numbers."""
 
     def held(self) -> Held:
         """What may be read now."""
@@ -57,6 +57,6 @@ class Reader(Protocol):
         delivered."""
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
-        """Tell the queue how far the buffers have been read (topic -> shard -> offset to be read next), and the audit
-        by partition, so that it keeps what has not been for a while (`audit.hold_max`). What is not named is new, and
-        is kept whole."""
+        """Record in the queue how far the buffers have been read (topic -> shard -> offset to be read next), and the
+        audit by partition, so that it keeps what has not been for a while (`audit.hold_max`). What is not named is
+        new, and is kept whole."""

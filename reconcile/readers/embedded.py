@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -28,8 +28,8 @@ from reconcile.frames.schemas import ACCEPTED, DELIVERED
 from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.readers.ranges import check_held
-from reconcile.readers.work import frame, telling
+from reconcile.readers.ranges import TopicRange, check_held
+from reconcile.readers.work import frame, translated_errors
 
 LANES = 4
 """Tasks of a read: each opens the queue once, which may take a second and 256 MiB."""
@@ -51,7 +51,7 @@ class EmbeddedReader:
         """Nothing is held between two calls."""
 
     def cluster(self) -> Cluster:
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             return Cluster("embedded", seen.identity, self._names.namespace)
 
     def number_by(self, brokers: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class EmbeddedReader:
 
     def held(self) -> Held:
         at_ms = self._clock.now_ms()
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             found = seen.topics[self._names.audit]
             targets = {self._names.target(name): topic for name, topic in seen.topics.items()}
             buffers = {
@@ -70,7 +70,7 @@ class EmbeddedReader:
             return Held(at_ms, found.topic_id.hex(), _ranges(found), buffers)
 
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             known = {shard: self._rules(seen, topic, shard) for shard in shards}
         return {shard: text for shard, text in known.items() if text is not None}
 
@@ -91,46 +91,46 @@ class EmbeddedReader:
 
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
         topic = self._names.audit
-        with telling():
+        with translated_errors():
             self._check({topic: ranges})
-            tasks = [_Task(topic, partition, *planned) for partition, planned in ranges.items()]
-            return audit.parse(frame(spark, _Audit(self._place, lanes(tasks))))
+            tasks = [TopicRange(topic, partition, *planned) for partition, planned in ranges.items()]
+            return audit.parse(frame(spark, _EmbeddedAudit(self._place, lanes(tasks))))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         asked: dict[str, dict[int, Range]] = {}
         for read in reads:
             asked.setdefault(self._names.buffer(read.topic), {})[read.shard] = Range(read.start, read.end)
-        with telling():
+        with translated_errors():
             self._check(asked)
-            return frame(spark, _Accepted(self._place, lanes(reads)))
+            return frame(spark, _EmbeddedAccepted(self._place, lanes(reads)))
 
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         name = self._names.audit if topic is None else self._names.buffer(topic)
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             return not any(seen.read(name, partition, *part))
 
     def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
         name = self._names.buffer(topic)
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             if name not in seen.topics:
                 return None
             start = max(part.start, seen.topics[name].partitions[shard].start)
             return next((chunk[0].appended_at_ms for chunk in seen.read(name, shard, start, part.end)), None)
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             if unknown := [topic for topic in topics if topic not in seen.topics]:
                 raise CannotJudge(f"there is no topic {unknown[0]!r}")
             tasks = [
-                _Task(topic, partition, *held)
+                TopicRange(topic, partition, *held)
                 for topic in topics
                 for partition, held in _ranges(seen.topics[topic]).items()
             ]
-            return frame(spark, _Delivered(self._place, lanes(tasks), since_ms))
+            return frame(spark, _EmbeddedDelivered(self._place, lanes(tasks), since_ms))
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """When the oldest record was appended."""
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             held = _ranges(seen.topics[topic]) if topic in seen.topics else {}
             cut = {number: part for number, part in held.items() if part.start > 0}
             first = {number: next(seen.read(topic, number, *part), ()) for number, part in cut.items()}
@@ -149,10 +149,10 @@ class EmbeddedReader:
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """Into a file beside the queue, all of it or nothing."""
-        said = {"v": POSITIONS_VERSION, "at": at_ms, "positions": positions}
+        document = {"v": POSITIONS_VERSION, "at": at_ms, "positions": positions}
         unfinished = self._data_dir / f"{POSITIONS}.new"
         with unfinished.open("wb") as out:
-            out.write(msgspec.json.encode(said) + b"\n")
+            out.write(msgspec.json.encode(document) + b"\n")
             out.flush()
             os.fsync(out.fileno())
         unfinished.rename(self._data_dir / POSITIONS)
@@ -174,13 +174,6 @@ def _has_rules(record: LogRecord) -> bool:
 # --- what executors do
 
 
-class _Task(NamedTuple):
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
 @dataclass(frozen=True)
 class _Place:
     folder: Path
@@ -191,24 +184,24 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _EmbeddedReading:
     """A work on the folder: it is pickled, and opens it only while a task runs."""
 
     place: _Place
     tasks: Sequence[Any]
 
 
-class _Audit(_Reading):
+class _EmbeddedAudit(_EmbeddedReading):
     schema = rows.RAW
 
-    def run(self, task: Sequence[_Task]) -> Iterator[pa.RecordBatch]:
+    def run(self, task: Sequence[TopicRange]) -> Iterator[pa.RecordBatch]:
         with self.place.look() as seen:
             for part in task:
                 chunks = ([rows.value_of(record) for record in chunk] for chunk in seen.read(*part))
                 yield from rows.raw(part.partition, chunks)
 
 
-class _Accepted(_Reading):
+class _EmbeddedAccepted(_EmbeddedReading):
     schema = ACCEPTED
 
     def run(self, task: Sequence[Read]) -> Iterator[pa.RecordBatch]:
@@ -221,11 +214,11 @@ class _Accepted(_Reading):
 
 
 @dataclass(frozen=True)
-class _Delivered(_Reading):
+class _EmbeddedDelivered(_EmbeddedReading):
     since_ms: int
     schema = DELIVERED
 
-    def run(self, task: Sequence[_Task]) -> Iterator[pa.RecordBatch]:
+    def run(self, task: Sequence[TopicRange]) -> Iterator[pa.RecordBatch]:
         with self.place.look() as seen:
             for part in task:
                 for chunk in seen.read(*part):
@@ -233,7 +226,7 @@ class _Delivered(_Reading):
                     if found:
                         yield rows.batch(DELIVERED, list(zip(*found, strict=True)))
 
-    def _rows(self, task: _Task, chunk: Sequence[LogRecord]) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, task: TopicRange, chunk: Sequence[LogRecord]) -> Iterator[tuple[Any, ...]]:
         for record in chunk:
             if record.appended_at_ms < self.since_ms:
                 continue

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -36,8 +36,8 @@ from reconcile.frames.schemas import ACCEPTED, DELIVERED
 from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.readers.ranges import check_held, parts
-from reconcile.readers.work import frame, telling
+from reconcile.readers.ranges import TopicRange, check_held, parts
+from reconcile.readers.work import frame, translated_errors
 
 AUDIT_TASK_RECORDS = 20_000
 """Audit records in one task: up to 20 million outcomes."""
@@ -66,7 +66,7 @@ class KafkaReader:
         self._readers.close()
 
     def cluster(self) -> Cluster:
-        with telling():
+        with translated_errors():
             return Cluster("kafka", self._cluster.cluster_id(), self._settings.namespace)
 
     def number_by(self, brokers: Sequence[str]) -> None:
@@ -75,7 +75,7 @@ class KafkaReader:
     # --- what is held
 
     def held(self) -> Held:
-        with telling():
+        with translated_errors():
             at_ms = self._clock.now_ms()
             audit_id, audit_ranges = self._held(self._names.audit)
             targets = {self._names.target(name): name for name in self._cluster.names()}
@@ -92,7 +92,7 @@ class KafkaReader:
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
         """A cursor knows those at its low offset. They hold from the first record held on, unless a rules record
         stands between: then they are unknown."""
-        with telling():
+        with translated_errors():
             starts = self._cluster.log_ranges(self._names.buffer(topic), shards, readable=True)
             known = {shard: self._rules(Shard(topic, str(shard)), starts[shard][0]) for shard in shards}
         return {shard: text for shard, text in known.items() if text is not None}
@@ -118,12 +118,12 @@ class KafkaReader:
     # --- rows
 
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
-        with telling():
+        with translated_errors():
             self._check(self._names.audit, ranges)
             return audit.parse(self.audit_records(spark, ranges))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
-        with telling():
+        with translated_errors():
             for topic in {read.topic for read in reads}:
                 ranges = {read.shard: Range(read.start, read.end) for read in reads if read.topic == topic}
                 self._check(self._names.buffer(topic), ranges)
@@ -131,38 +131,38 @@ class KafkaReader:
 
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         name = self._names.audit if topic is None else self._names.buffer(topic)
-        with telling():
+        with translated_errors():
             return not any(read_range(self._settings, self._clock, name, partition, *part))
 
     def audit_records(self, spark: SparkSession, ranges: Mapping[int, Range]) -> DataFrame:
         """Rows by `rows.RAW` of ranges that are held."""
         tasks = [
-            _Task(self._names.audit, partition, *part)
+            TopicRange(self._names.audit, partition, *part)
             for partition, planned in ranges.items()
             for part in parts(planned, AUDIT_TASK_RECORDS)
         ]
-        return frame(spark, _Audit(self._settings, tasks))
+        return frame(spark, _KafkaAudit(self._settings, tasks))
 
     def buffer_rows(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         """`accepted` of ranges that are held and not empty."""
-        return frame(spark, _Accepted(self._settings, reads))
+        return frame(spark, _KafkaAccepted(self._settings, reads))
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
-        with telling():
+        with translated_errors():
             tasks = [task for topic in topics for task in self._since(topic, since_ms)]
-            return frame(spark, _Delivered(self._settings, tasks))
+            return frame(spark, _KafkaDelivered(self._settings, tasks))
 
-    def _since(self, topic: str, since_ms: int) -> "Iterator[_Task]":
+    def _since(self, topic: str, since_ms: int) -> "Iterator[TopicRange]":
         _, held = self._held(topic)
         starts = self._cluster.offsets_since(topic, list(held), since_ms)
         for partition, (_, end) in held.items():
             start = starts[partition]
             for part in parts(Range(end if start < 0 else start, end), DELIVERED_TASK_RECORDS):
-                yield _Task(topic, partition, *part)
+                yield TopicRange(topic, partition, *part)
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """Retention deletes from the beginning, as the first record left in each partition shows."""
-        with telling():
+        with translated_errors():
             if "compact" in self._cluster.config(topic)["cleanup.policy"]:
                 raise CannotJudge(f"{topic} is compacted: what was delivered may be gone from it")
             _, held = self._held(topic)
@@ -172,7 +172,7 @@ class KafkaReader:
 
     def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
         name = self._names.buffer(topic)
-        with telling():
+        with translated_errors():
             try:
                 start, end = self._held(name)[1][shard]
             except TopicUnknown:
@@ -200,13 +200,13 @@ class KafkaReader:
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """As the offsets of a group without members. Not by the admin client: see `mq.kafka.admin.offsets`."""
         named = {self._names.buffer(topic): shards for topic, shards in positions.items()}
-        said = _metadata(at_ms)
+        metadata = _metadata(at_ms)
         offsets = [
-            TopicPartition(topic, partition, offset, metadata=said)
+            TopicPartition(topic, partition, offset, metadata=metadata)
             for topic, some in {**named, self._names.audit: audit}.items()
             for partition, offset in some.items()
         ]
-        with telling(), trouble.telling("committing how far has been read"):
+        with translated_errors(), trouble.translated_errors("committing how far has been read"):
             consumer = Consumer({**self._settings.reader(), "group.id": self._settings.reconcile_group})
             try:
                 for done in consumer.commit(offsets=offsets, asynchronous=False) or ():
@@ -230,33 +230,26 @@ def _header(message: Message, name: bytes) -> bytes | None:
 # --- what executors do
 
 
-class _Task(NamedTuple):
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
 @dataclass(frozen=True)
-class _Reading:
+class _KafkaReading:
     """A work on a Kafka: it is pickled, and has connections only while a task runs."""
 
     settings: KafkaSettings
     tasks: Sequence[Any]
 
-    def messages(self, task: _Task) -> Iterator[Sequence[Message]]:
+    def messages(self, task: TopicRange) -> Iterator[Sequence[Message]]:
         return read_range(self.settings, SystemClock(), *task)
 
 
-class _Audit(_Reading):
+class _KafkaAudit(_KafkaReading):
     schema = rows.RAW
 
-    def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
+    def run(self, task: TopicRange) -> Iterator[pa.RecordBatch]:
         chunks = self.messages(task)
         return rows.raw(task.partition, ([(_offset(one), one.value()) for one in chunk] for chunk in chunks))
 
 
-class _Accepted(_Reading):
+class _KafkaAccepted(_KafkaReading):
     schema = ACCEPTED
 
     def run(self, task: Read) -> Iterator[pa.RecordBatch]:
@@ -265,17 +258,17 @@ class _Accepted(_Reading):
         return rows.accepted(task, chain.from_iterable(parts))
 
 
-class _Delivered(_Reading):
+class _KafkaDelivered(_KafkaReading):
     schema = DELIVERED
 
-    def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
+    def run(self, task: TopicRange) -> Iterator[pa.RecordBatch]:
         for chunk in self.messages(task):
             found = list(self._rows(task, chunk))
             if found:
                 yield rows.batch(DELIVERED, list(zip(*found, strict=True)))
 
     @staticmethod
-    def _rows(task: _Task, chunk: Sequence[Message]) -> Iterator[tuple[Any, ...]]:
+    def _rows(task: TopicRange, chunk: Sequence[Message]) -> Iterator[tuple[Any, ...]]:
         for message in chunk:
             if (delivery := rows.delivery(body_of(message))) is not None:
                 name, due_ms, digest = delivery

@@ -36,7 +36,7 @@ _OF_SHARD = [StructField("topic", StringType(), False), StructField("shard", Int
 
 _MARK = ("at_ms", "next", "low_ms", "pending")
 MARKS = StructType([*_OF_SHARD, *(StructField(name, LongType(), True) for name in _MARK)])
-"""Low-water marks, as `schemas.AUDIT_RECORDS` says."""
+"""Low-water marks, by `schemas.AUDIT_RECORDS`."""
 
 SKIPS = StructType([*_OF_SHARD, *(StructField(name, LongType(), True) for name in ("first", "end", "at_ms"))])
 """Offsets `[first, end)` that an operator has had passed over; `first` is null for what was given up at a
@@ -67,7 +67,7 @@ class ParquetReader:
         return self._archive().cluster or Cluster("parquet", self._folder.as_uri(), self._namespace)
 
     def number_by(self, brokers: Sequence[str]) -> None:
-        """Rows have numbers; the archive says by which brokers (`Held`)."""
+        """Rows have numbers; the archive has the brokers (`Held`)."""
 
     def held(self) -> Held:
         return self._archive().held or self._made_up()
@@ -126,7 +126,7 @@ class ParquetReader:
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         if topic is None:
             return not any(
-                _stands(self._folder / name, "audit_offset", part, audit_partition=partition) for name in _TOLD
+                _stands(self._folder / name, "audit_offset", part, audit_partition=partition) for name in _FOLDERS
             )
         return not _stands(self._folder / "accepted", "offset", part, topic=topic, shard=partition)
 
@@ -172,12 +172,12 @@ _KINDS = {
 }
 """Of audit records: where the archive has them. Its outcome rows are there one by one."""
 
-_TOLD = tuple(name for _, name in _KINDS.values())
+_FOLDERS = tuple(name for _, name in _KINDS.values())
 
 
 def _record(kind: str, rows: DataFrame) -> DataFrame:
     """By `schemas.AUDIT_RECORDS`; outcome rows as if all of a shard stood in one record. Of malformed records an
-    archive says no more than that: a mark that lacks its numbers is none of them."""
+    archive has no more than that: a mark that lacks its numbers is none of them."""
     known = {"kind": F.lit(kind)}
     if kind == OUTCOMES:
         count, at_ms = F.count("*").alias("rows"), F.min("done_ms").alias("at_ms")

@@ -1,7 +1,18 @@
 """Planned ranges against what is held."""
 
+from typing import NamedTuple
+
 from reconcile.errors import CannotJudge
 from reconcile.logic.plan import Range
+
+
+class TopicRange(NamedTuple):
+    """What one task reads: offsets `[start, end)`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
 
 
 def check_held(what: str, planned: Range, held: Range) -> None:

@@ -32,7 +32,7 @@ from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
 from reconcile.readers.ranges import check_held, parts
-from reconcile.readers.work import frame, telling
+from reconcile.readers.work import frame, translated_errors
 
 AUDIT_TASK_RECORDS = 20_000
 """Audit records in one task: up to 20 million outcomes."""
@@ -55,7 +55,7 @@ class RocketmqReader:
 
     def cluster(self) -> Cluster:
         """By the identity of the audit topic, which is made once, with the installation."""
-        with telling():
+        with translated_errors():
             found = self._cluster.describe(self._names.audit)
         return Cluster("rocketmq", found.info.topic_id.hex(), self._settings.namespace)
 
@@ -65,7 +65,7 @@ class RocketmqReader:
     # --- what is held
 
     def held(self) -> Held:
-        with telling():
+        with translated_errors():
             at_ms = self._clock.now_ms()
             self._check_all_there()
             found, buffers = self._cluster.describe(self._names.audit), self._reads.buffers()
@@ -100,7 +100,7 @@ class RocketmqReader:
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
         """A cursor knows those at its low offset. They hold from the first record held on, unless a rules record
         stands between: then they are unknown."""
-        with telling():
+        with translated_errors():
             known = {shard: self._rules(Shard(topic, self._partitions.name(shard))) for shard in shards}
         return {shard: text for shard, text in known.items() if text is not None}
 
@@ -124,7 +124,7 @@ class RocketmqReader:
     # --- rows
 
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
-        with telling():
+        with translated_errors():
             self._check(self._names.audit, ranges)
             tasks = [
                 _Task(self._names.audit, partition, *part)
@@ -135,7 +135,7 @@ class RocketmqReader:
             return audit.parse(frame(spark, work), self._partitions)
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
-        with telling():
+        with translated_errors():
             for topic in {read.topic for read in reads}:
                 ranges = {read.shard: Range(read.start, read.end) for read in reads if read.topic == topic}
                 self._check(self._names.buffer(topic), ranges)
@@ -145,12 +145,12 @@ class RocketmqReader:
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         """A queue has no holes: what cannot be read is an error."""
         name = self._names.audit if topic is None else self._names.buffer(topic)
-        with telling():
+        with translated_errors():
             return not any(self._read(name, partition, part))
 
     def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
         name = self._names.buffer(topic)
-        with telling():
+        with translated_errors():
             try:
                 start, end = self._held(name, shard)
             except (TopicUnknown, PartitionUnknown):
@@ -162,7 +162,7 @@ class RocketmqReader:
         return next((chunk[0].appended_at_ms for chunk in self._read(topic, partition, first)), None)
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
-        with telling():
+        with translated_errors():
             tasks = [task for topic in topics for task in self._since(topic, since_ms)]
             return frame(spark, _Delivered(self._settings, self._partitions, tasks))
 
@@ -174,7 +174,7 @@ class RocketmqReader:
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """Brokers delete from the beginning, as the first record left in each queue shows."""
-        with telling():
+        with translated_errors():
             found = self._target(topic)
             if self._reads.is_compacted(found):
                 raise CannotJudge(f"{topic} is compacted: what was delivered may be gone from it")

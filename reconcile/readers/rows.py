@@ -46,8 +46,8 @@ def accepted(read: Read, chunks: Iterable[Sequence[LogRecord]], name: str = "") 
     """Rows by `schemas.ACCEPTED` of one shard's records, in order from where `read` begins. Hot: once per record.
     `name` is the shard's, if that is not its number.
 
-    Raises CannotJudge for a record of ours that this program does not know: what its outcome should be, it cannot
-    say, nor of what stands behind it."""
+    Raises CannotJudge for a record of ours that this program does not know: it cannot know what the outcome of that
+    record should be, nor of those behind it."""
     rules = DEFAULT_RULES if read.rules is None else _decoded(read)
     shard = Shard(read.topic, name or str(read.shard))
     rows = skipped(read, name)

@@ -1,4 +1,4 @@
-"""How Spark is made to read something with our own Python: a *work* says what its tasks are, and what each gives.
+"""How Spark is made to read something with our own Python: a *work* lists its tasks, and what each gives.
 
 A work is pickled and sent to the process that executes it, so it holds settings and no connections. It does not
 travel as options of a data source: those are shown in query plans, and settings hold passwords.
@@ -29,7 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 _numbers = count()
 _CAUSE = "Caused by: "
 _GONE = re.compile(r"Could not read records in offset .*")
-_TOLD = re.compile(r"^reconcile\.errors\.(\w+): (.*)$", re.MULTILINE)
+_OWN_ERROR = re.compile(r"^reconcile\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 class Work(Protocol):
@@ -52,7 +52,7 @@ class _Reader(DataSourceReader):
         return [InputPartition(number) for number in range(len(self._work.tasks))]
 
     def read(self, partition: InputPartition) -> "Iterator[RecordBatch]":
-        with telling():
+        with translated_errors():
             yield from self._work.run(self._work.tasks[partition.value])
 
 
@@ -83,8 +83,8 @@ def frame(spark: SparkSession, work: Work) -> DataFrame:
 
 
 def first_sentence(error: Exception) -> str:
-    """What Spark raises has pages. Of an exception of Java's the first line says only which call it was, and the last
-    cause what is wrong."""
+    """What Spark raises has pages. Of an exception of Java's the first line names only the call, and the last cause
+    what is wrong."""
     lines = str(error).splitlines() or [type(error).__name__]
     causes = [line.removeprefix(_CAUSE) for line in map(str.strip, lines) if line.startswith(_CAUSE)]
     calls = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
@@ -92,7 +92,7 @@ def first_sentence(error: Exception) -> str:
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Turn what a queue answers into errors of the job; those that an executor has raised come back from Spark as
     what they were. Raises ReconcileError."""
     try:
@@ -102,16 +102,16 @@ def telling() -> Iterator[None]:
     except QueueError as error:
         raise NoAnswer(str(error)) from error
     except (PySparkException, Py4JJavaError) as error:
-        if told := _told(str(error)):
-            raise told from error
+        if translated := _translated(str(error)):
+            raise translated from error
         raise
 
 
-def _told(text: str) -> ReconcileError | None:
+def _translated(text: str) -> ReconcileError | None:
     """What of ours is in a traceback of an executor; its last line is what was raised. Or what Spark's own
-    connector says where offsets are gone."""
+    connector reports where offsets are gone."""
     if gone := _GONE.search(text):
         return CannotJudge(f"the queue does not hold what was to be read: {gone[0]}")
-    lines = _TOLD.findall(text)
+    lines = _OWN_ERROR.findall(text)
     kind = getattr(errors, lines[-1][0], None) if lines else None
     return kind(lines[-1][1]) if isinstance(kind, type) and issubclass(kind, ReconcileError) else None

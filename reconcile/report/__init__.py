@@ -1,6 +1,6 @@
 """What people and monitoring see of a run.
 
-    summary.py       what a run says, and summary.json
+    summary.py       the summary of a run, and summary.json
     page.py          report.html: strips.py draws the windows, lateness.py the histogram, trend.py the
                      runs before, labels.py names things
     metrics.py       metrics.prom

@@ -2,7 +2,7 @@
 
 from delayline.times import format_moment
 from reconcile.logic.ledger import Category
-from reconcile.report.summary import State, Topic
+from reconcile.report.summary import State, TopicSummary
 
 WORST_FIRST = (
     Category.MISSING,
@@ -43,7 +43,7 @@ LETTERS = {
     Category.LATE: "L",
     Category.UNAUDITABLE: "U",
 }
-"""In the picture: the colour says how bad it is, the letter what it is."""
+"""In the picture: the colour shows how bad it is, the letter what it is."""
 
 SEVERITIES = {
     Category.MISSING: "lost",
@@ -82,7 +82,7 @@ MEANINGS = {
     Category.BEHIND_DEADLINE: "delivered behind its own deadline",
     Category.EARLY: "delivered before it was due",
     Category.LATE: "delivered later than tolerated",
-    Category.UNAUDITABLE: "what would tell has been deleted from the queue",
+    Category.UNAUDITABLE: "the data for a verdict has been deleted from the queue",
 }
 
 STATES = {state: state.value for state in State} | {State.UNAUDITABLE: "partly unauditable"}
@@ -105,7 +105,7 @@ def counted(counts: dict[str, int]) -> str:
     )
 
 
-def urgency(topic: Topic) -> tuple[int, bool, str]:
+def urgency(topic: TopicSummary) -> tuple[int, bool, str]:
     """Sorts topics by the worst that was found, then those that could not be judged, then by name."""
     found = worst(topic.findings)
     place = len(WORST_FIRST) if found is None else WORST_FIRST.index(found)

@@ -5,7 +5,7 @@ from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
 from reconcile.report.labels import about
-from reconcile.report.summary import Window
+from reconcile.report.summary import WindowSummary
 
 
 class Bar(NamedTuple):
@@ -17,8 +17,8 @@ class Bar(NamedTuple):
 
 
 class Lateness(NamedTuple):
-    """Of messages delivered in the windows that the report knows. Quantiles are upper bounds, as the histogram can
-    tell them."""
+    """Of messages delivered in the windows that the report knows. Quantiles are upper bounds, as the histogram has
+    them."""
 
     delivered: int
     half: str
@@ -27,7 +27,7 @@ class Lateness(NamedTuple):
     bars: list[Bar]
 
 
-def lateness(windows: Iterable[Window]) -> Lateness | None:
+def lateness(windows: Iterable[WindowSummary]) -> Lateness | None:
     """None where nothing was delivered."""
     windows = list(windows)
     counts = [sum(column) for column in zip_longest(*(window.lateness for window in windows), fillvalue=0)]

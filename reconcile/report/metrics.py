@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from reconcile.exits import IN_WORDS
 from reconcile.logic.ledger import Category
-from reconcile.report.summary import Ledger, State, Summary, Topic
+from reconcile.report.summary import Ledger, State, Summary, TopicSummary
 
 
 class _Gauges:
@@ -15,9 +15,7 @@ class _Gauges:
             return Gauge(f"delayline_reconcile_{name}", text, labels, registry=registry)
 
         self.records = gauge("records", "Terms of the ledger since the first run.", "topic", "category")
-        self.findings = gauge(
-            "findings", "Findings, as the latest judgement of every window says.", "topic", "category"
-        )
+        self.findings = gauge("findings", "Findings, by the latest check of every window.", "topic", "category")
         self.fresh = gauge("fresh_findings", "Findings in the windows that this run has judged.", "topic", "category")
         self.state = gauge("topic_state", "1 for the state that the topic is in, else 0.", "topic", "state")
         self.closed = gauge(
@@ -30,15 +28,15 @@ class _Gauges:
         self.last_run = gauge("last_run_timestamp_seconds", "When the run looked at the queue; epoch seconds.")
         self.exit_code = gauge("exit_code", f"Of the run: {IN_WORDS}.")
 
-    def tell(self, summary: Summary) -> None:
+    def set_all(self, summary: Summary) -> None:
         for topic in summary.topics:
-            self._tell_topic(topic)
+            self._set_topic(topic)
         self.malformed.set(summary.malformed_total)
         self.seconds.set(summary.seconds)
         self.last_run.set(summary.at_ms / 1000)
         self.exit_code.set(summary.exit_code)
 
-    def _tell_topic(self, topic: Topic) -> None:
+    def _set_topic(self, topic: TopicSummary) -> None:
         name = topic.topic
         for term in Ledger.__struct_fields__:
             self.records.labels(name, term).set(getattr(topic.ledger, term))
@@ -56,5 +54,5 @@ class _Gauges:
 def render_metrics(summary: Summary) -> bytes:
     """Prometheus' text format."""
     registry = CollectorRegistry()
-    _Gauges(registry).tell(summary)
+    _Gauges(registry).set_all(summary)
     return generate_latest(registry)

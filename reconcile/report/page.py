@@ -52,7 +52,7 @@ def render_page(summary: Summary) -> bytes:
     topics = sorted(summary.topics, key=urgency)
     text = _template().render(
         summary=summary,
-        verdict=_verdict(summary),
+        verdict=_headline(summary),
         topics=topics[:TOPICS_MAX],
         topics_left_out=max(len(topics) - TOPICS_MAX, 0),
         total=_total([topic.ledger for topic in topics]),
@@ -64,24 +64,24 @@ def render_page(summary: Summary) -> bytes:
     return text.encode()
 
 
-class Verdict(NamedTuple):
-    """What the page says first."""
+class Headline(NamedTuple):
+    """What the page shows first."""
 
     kind: str  # a class of the style: good, bad or unknown
     text: str
 
 
-def _verdict(summary: Summary) -> Verdict:
+def _headline(summary: Summary) -> Headline:
     fresh = sum(sum(topic.fresh.values()) for topic in summary.topics)
     unjudged = sum(topic.state is not State.JUDGED for topic in summary.topics)
     if summary.exit_code == Exit.FOUND:
         runs = "this run has" if summary.reports_from == summary.run else "this run and unreported ones have"
-        return Verdict("bad", f"{fresh:,} findings in the windows that {runs} judged")
+        return Headline("bad", f"{fresh:,} findings in the windows that {runs} judged")
     if summary.exit_code == Exit.CANNOT_JUDGE:
-        return Verdict("unknown", f"{unjudged:,} of {len(summary.topics):,} topics could not be judged wholly")
+        return Headline("unknown", f"{unjudged:,} of {len(summary.topics):,} topics could not be judged wholly")
     if fresh:
-        return Verdict("good", f"{fresh:,} findings, no more than the {summary.threshold:,} that are tolerated")
-    return Verdict("good", "Every record of the windows that this run has judged has exactly one end")
+        return Headline("good", f"{fresh:,} findings, no more than the {summary.threshold:,} that are tolerated")
+    return Headline("good", "Every record of the windows that this run has judged has exactly one end")
 
 
 def _total(ledgers: list[Ledger]) -> Ledger:

@@ -33,7 +33,7 @@ class LostMessage(msgspec.Struct, frozen=True):
     shard: int | str
     offset: int
     due_ms: int  # of the record at that place
-    accepted_ms: int | None  # None: not looked up, the record says it
+    accepted_ms: int | None  # None: not looked up, the record has it
 
 
 class LostSuccessor(msgspec.Struct, frozen=True):
@@ -50,8 +50,9 @@ class LostSuccessor(msgspec.Struct, frozen=True):
 
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     """`audit`: by partition, the offset behind the last audit record that the run has read: what is there or behind
-    may tell of these messages meanwhile. `successors`: messages that were to go on in another record. `more`: what is
-    missing and not listed: too many, or no message, or one whose record has no outcome and goes on in another one."""
+    may hold ends of these messages meanwhile. `successors`: messages that were to go on in another record. `more`:
+    what is missing and not listed: too many, or no message, or one whose record has no outcome and goes on in another
+    one."""
 
     v: int = REPAIR_PLAN_VERSION
     cluster: Cluster
@@ -112,8 +113,8 @@ def place_of(finding: Finding) -> Place:
 
 
 def _lost(finding: Finding, partitions: Partitions) -> LostMessage | None:
-    """None where it is no message, or not to be sent again: its record says that another one carries it on, or
-    another one says so of the record."""
+    """None where it is no message, or not to be sent again: by its record another one carries it on, or another
+    record carries on its record."""
     if finding.id is None or finding.due_ms is None or finding.detail not in (None, NO_OUTCOME):
         return None
     topic, number, offset = place_of(finding)

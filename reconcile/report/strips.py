@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reconcile.logic.ledger import WINDOW_MS
 from reconcile.report.labels import LETTERS, SEVERITIES, counted, minute, urgency, worst
-from reconcile.report.summary import Topic, Window
+from reconcile.report.summary import TopicSummary, WindowSummary
 
 COLUMNS_MAX = 96
 STRIP_PX = 18
@@ -53,9 +53,9 @@ class Picture(NamedTuple):
     left_out: int
 
 
-def draw(topics: Iterable[Topic], windows: Iterable[Window]) -> Picture | None:
+def draw(topics: Iterable[TopicSummary], windows: Iterable[WindowSummary]) -> Picture | None:
     """None where nothing has been judged."""
-    by_topic: dict[str, list[Window]] = defaultdict(list)
+    by_topic: dict[str, list[WindowSummary]] = defaultdict(list)
     for window in windows:
         by_topic[window.topic].append(window)
     names = [topic.topic for topic in sorted(topics, key=urgency) if topic.topic in by_topic]
@@ -102,7 +102,7 @@ def _axis(start_ms: int, end_ms: int) -> _Axis:
     return _Axis(first * step, step, last - first + 1)
 
 
-def _strip(name: str, windows: Sequence[Window], axis: _Axis) -> Strip:
+def _strip(name: str, windows: Sequence[WindowSummary], axis: _Axis) -> Strip:
     columns: dict[int, dict[str, int]] = defaultdict(dict)
     for window in windows:
         _add(columns[(window.window_ms - axis.start_ms) // axis.step_ms], window.findings)

@@ -1,4 +1,4 @@
-"""What a run says: one plain structure, of which every file of the report is a function.
+"""The summary of a run: one plain structure, of which every file of the report is a function.
 
 Everything in it is bounded: the newest windows of each topic, the first findings, the first malformed audit records,
 each with the number that there are. Times are epoch milliseconds UTC. Page: docs/formats/reconcile.md.
@@ -28,12 +28,12 @@ class State(StrEnum):
     """How far a topic could be judged."""
 
     JUDGED = "judged"  # every window up to `closed_until_ms`
-    STALLED = "stalled"  # some shard has said for too long nothing that would close a window
-    UNBALANCED = "unbalanced"  # its ledger does not add up, and no finding says why
+    STALLED = "stalled"  # some shard has reported for too long nothing that would close a window
+    UNBALANCED = "unbalanced"  # its ledger does not add up, and no finding explains it
     UNAUDITABLE = "unauditable"  # judged, but for what has been deleted from the queue
     # set aside, not read any more:
     RECREATED = "recreated"  # deleted and made again: offsets mean other records now
-    DELETED = "deleted"  # gone, with messages that nobody can tell of
+    DELETED = "deleted"  # gone, with messages of unknown outcome
     TRUNCATED = "truncated"  # it ends before what has been read of it
 
 
@@ -57,8 +57,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     duplicate: int = 0
     skipped: int = 0
     pending: int = 0
-    missing: int = 0  # no outcome is known, as the latest judgement of their window says
-    unauditable: int = 0  # the same, but what would tell has been deleted
+    missing: int = 0  # no outcome is known, by the latest judgement of their window
+    unauditable: int = 0  # the same, but the data for a verdict has been deleted
     surplus: int = 0  # outcome rows that no record, or only a record with another one, accounts for
 
     @property
@@ -73,9 +73,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         return self.accepted + self.surplus - self.ends - self.pending - self.missing - self.unauditable
 
 
-class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """A target topic. `findings` by category: what the latest judgement of all its windows says; `fresh`: of those,
-    what is in windows that this run has judged, and was not there before: what its exit code speaks of."""
+class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A target topic. `findings` by category: by the latest judgement of all its windows; `fresh`: of those,
+    what is in windows that this run has judged, and was not there before: the findings that set the exit code."""
 
     topic: str
     state: State = State.JUDGED
@@ -88,7 +88,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     before_start: int = 0  # outcome rows of records from before the first run
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The latest judgement of five minutes of due time. `lateness[i]`: how many were delivered less than 2^i ms after
     they were due, and not less than 2^(i-1); the last one has no bound."""
 
@@ -116,10 +116,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     due_ms: int | None = None
     accepted_ms: int | None = None  # None: a message whose record was not looked up
     lateness_ms: int | None = None  # of what was delivered; negative where it was early
-    detail: str | None = None  # what the audit says of it
+    detail: str | None = None  # its rows in the audit
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+class SkippedSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator has had passed over: a place in the log (`[first, end)`), or at a takeover all below `end`."""
 
     topic: str
@@ -181,14 +181,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     late_after_ms: int = 60_000
     stalled_after_ms: int = 3_600_000
     rows_read: dict[str, int] = {}
-    topics: list[Topic] = []
-    windows: list[Window] = []
+    topics: list[TopicSummary] = []
+    windows: list[WindowSummary] = []
     windows_total: int = 0
     windows_judged: int = 0
     findings: list[Finding] = []
     findings_total: int = 0
     not_judged: list[NotJudged] = []
-    skips: list[Skipped] = []
+    skips: list[SkippedSummary] = []
     malformed: list[Malformed] = []
     malformed_total: int = 0
     trend: list[Point] = []
@@ -196,9 +196,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def newest(
-    earlier: Iterable[Window], judged: Iterable[Window], per_topic: int = WINDOWS_PER_TOPIC_MAX
-) -> list[Window]:
-    """The newest windows of each topic, as the latest judgement of each says: of this run's, and of those that the
+    earlier: Iterable[WindowSummary], judged: Iterable[WindowSummary], per_topic: int = WINDOWS_PER_TOPIC_MAX
+) -> list[WindowSummary]:
+    """The newest windows of each topic, by the latest judgement of each: of this run's, and of those that the
     last run's summary has shown. By topic and time."""
     latest = {(window.topic, window.window_ms): window for window in (*earlier, *judged)}
     ordered = [latest[key] for key in sorted(latest)]

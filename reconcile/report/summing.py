@@ -1,4 +1,4 @@
-"""What a run says, from what it leaves and what it has judged. Pure: rows come as mappings."""
+"""The summary of a run, from what it leaves and what it has judged. Pure: rows come as mappings."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,8 +10,7 @@ from delayline.names import Names
 from reconcile.exits import Exit
 from reconcile.logic.advance import Judgement, Task
 from reconcile.logic.ledger import SKIPPED, Category
-from reconcile.logic.manifest import Distrusted, Judged, Manifest, Totals, added
-from reconcile.logic.manifest import Topic as Known
+from reconcile.logic.manifest import Distrusted, Judged, Manifest, Topic, Totals, added
 from reconcile.logic.partitions import Partitions
 from reconcile.logic.planning import AUDIT
 from reconcile.report.summary import (
@@ -19,11 +18,11 @@ from reconcile.report.summary import (
     Ledger,
     Malformed,
     NotJudged,
-    Skipped,
+    SkippedSummary,
     State,
     Summary,
-    Topic,
-    Window,
+    TopicSummary,
+    WindowSummary,
     newest,
 )
 from reconcile.report.trend import extended, point_of
@@ -44,7 +43,7 @@ _WHY_ASIDE = {
     "truncated": "it ends before what has been read of it: its brokers have lost records",
 }
 _WHY_STRAY = "the topic was deleted or made again before the first run, or something else writes into the audit"
-_WHY_VANISHED = "the topic was made after the last run and deleted before this one, as its low-water marks say"
+_WHY_VANISHED = "the topic was made after the last run and deleted before this one, by its low-water marks"
 
 
 class Rows(NamedTuple):
@@ -99,10 +98,10 @@ def summarise(
     )
 
 
-def _skips(manifest: Manifest) -> list[Skipped]:
+def _skips(manifest: Manifest) -> list[SkippedSummary]:
     outward = manifest.partitions.outward
     return [
-        Skipped(
+        SkippedSummary(
             topic=name,
             shard=outward(number),
             first=skip.first,
@@ -117,16 +116,16 @@ def _skips(manifest: Manifest) -> list[Skipped]:
 
 
 def exit_code(fresh: Mapping[str, Mapping[str, int]], not_judged: Iterable[NotJudged], threshold: int) -> Exit:
-    """`fresh` by topic and category: what the windows say that this run has judged, and have not said before. A
-    window that only waits for its next mark is no alarm."""
+    """`fresh` by topic and category: what was found in the windows that this run has judged, and was not found
+    before. A window that only waits for its next mark is no alarm."""
     not_judged = list(not_judged)
     if any(one.what == State.UNBALANCED for one in not_judged):
         return Exit.CANNOT_JUDGE
     counts = [found for findings in fresh.values() for found in findings.items()]
     if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
         return Exit.FOUND
-    is_untold = any(name == Category.UNAUDITABLE for name, _ in counts)
-    is_judged = not is_untold and all(one.what == "unsettled" for one in not_judged)
+    is_unauditable = any(name == Category.UNAUDITABLE for name, _ in counts)
+    is_judged = not is_unauditable and all(one.what == "unsettled" for one in not_judged)
     return Exit.CLEAN if is_judged else Exit.CANNOT_JUDGE
 
 
@@ -166,12 +165,12 @@ def _unreadable(rows: Rows, partitions: Partitions) -> Iterable[NotJudged]:
     if first is not None:
         partition, offset = partitions.name(first["audit_partition"]), first["audit_offset"]
         place = f"the first is partition {partition}, offset {offset}: {first['why']}"
-        why = f"{rows.malformed_total} audit records cannot be read, and what they say is not known; {place}"
+        why = f"{rows.malformed_total} audit records cannot be read, and their content is not known; {place}"
         yield NotJudged(what="unreadable", why=why, records=rows.malformed_total)
 
 
 ONCE = ("gap", "audit_gap", "unreadable", "stray", "bad_mark")
-"""What a run says of its own part of the queue, and no later run again."""
+"""What a run reports of its own part of the queue, and no later run again."""
 
 
 def _unreported(run: int, rows: Rows) -> Iterable[NotJudged]:
@@ -214,14 +213,15 @@ def _why_aside(reason: str) -> str:
 
 
 def _why_distrusted(doubt: Distrusted) -> str:
-    said = "has no numbers" if doubt.bad.next < 0 else f"says {doubt.bad.next}, and its buffer ends at {doubt.end}"
-    return f"a low-water mark at offset {doubt.bad.audit_offset} of the audit {said}; the next run judges the shard"
+    bad = doubt.bad.next
+    defect = "has no numbers" if bad < 0 else f"has next {bad}, and its buffer ends at {doubt.end}"
+    return f"a low-water mark at offset {doubt.bad.audit_offset} of the audit {defect}; the next run judges the shard"
 
 
 def _why_unbalanced(difference: int) -> str:
     amount = "few" if difference > 0 else "many"
     return (
-        f"its ledger does not add up: {abs(difference)} messages too {amount} have ended, and no finding says which"
+        f"its ledger does not add up: {abs(difference)} messages too {amount} have ended, and no finding names them"
     )
 
 
@@ -229,19 +229,19 @@ def _why_stalled(task: Task, topic: str) -> str:
     silent = [number for number, view in task.views[topic].items() if not view.is_complete]
     behind = min(silent, key=lambda number: task.views[topic][number].watermark_ms(task.at_ms))
     name = task.partitions.name(behind)
-    return f"{len(silent)} shards have something pending and say too little of it; the furthest behind is {name}"
+    return f"{len(silent)} shards have something pending and report too little of it; the furthest behind is {name}"
 
 
-def _topic(name: str, topic: Known, fresh: dict[str, int], not_judged: Iterable[NotJudged]) -> Topic:
+def _topic(name: str, topic: Topic, fresh: dict[str, int], not_judged: Iterable[NotJudged]) -> TopicSummary:
     state, reason = _state(name, fresh, not_judged)
     return topic_of(name, topic, state, reason, topic.judged.findings, fresh)
 
 
 def topic_of(
-    name: str, topic: Known, state: State, reason: str | None, findings: dict[str, int], fresh: dict[str, int]
-) -> Topic:
-    """What is said of a topic, beside what its manifest knows."""
-    return Topic(
+    name: str, topic: Topic, state: State, reason: str | None, findings: dict[str, int], fresh: dict[str, int]
+) -> TopicSummary:
+    """The row of a topic, beside what its manifest knows."""
+    return TopicSummary(
         topic=name,
         state=state,
         reason=reason,
@@ -262,7 +262,7 @@ def _state(name: str, fresh: Mapping[str, int], not_judged: Iterable[NotJudged])
     if Category.UNAUDITABLE in fresh:
         return (
             State.UNAUDITABLE,
-            "what would tell of some of its records has been deleted, or cannot be read",
+            "the data about some of its records has been deleted, or cannot be read",
         )
     return State.JUDGED, None
 
@@ -284,10 +284,10 @@ def ledger_of(totals: Totals, judged: Judged) -> Ledger:
     )
 
 
-def _window(row: Mapping[str, Any]) -> Window:
-    return Window(
+def _window(row: Mapping[str, Any]) -> WindowSummary:
+    return WindowSummary(
         findings={category.value: row[category] for category in Category if row[category]},
-        **{name: row[name] for name in Window.__struct_fields__ if name != "findings"},
+        **{name: row[name] for name in WindowSummary.__struct_fields__ if name != "findings"},
     )
 
 
@@ -304,7 +304,7 @@ def outward(finding: Finding, partitions: Partitions) -> Finding:
 
 
 _AUDIT_PLACE = re.compile(r"(?<=, audit )\d+(?=/\d)")
-"""A partition in `testimony.Row.said`."""
+"""A partition of the audit in a detail."""
 
 
 def finding_of(row: Mapping[str, Any], manifest: Manifest) -> Finding:

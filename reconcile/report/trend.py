@@ -11,7 +11,7 @@ from reconcile.exits import Exit
 from reconcile.logic.ledger import LATENESS_BINS
 from reconcile.report.labels import about, minute
 from reconcile.report.lateness import quantile_ms
-from reconcile.report.summary import Point, Summary, Topic, Window
+from reconcile.report.summary import Point, Summary, TopicSummary, WindowSummary
 
 POINTS_MAX = 50
 """Runs: a day of one in half an hour, and what has room in a third of the page."""
@@ -21,7 +21,7 @@ _LEAST_PX = 2.0
 """What is not nothing can be seen."""
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     """`kind`: a class of the style."""
 
     x: float
@@ -33,12 +33,12 @@ class Bar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """`said` of the last run; `legend`: class and name of what is drawn."""
+    """`caption` of the last run; `legend`: class and name of what is drawn."""
 
     title: str
-    said: str
+    caption: str
     legend: Sequence[tuple[str, str]]
-    bars: Sequence[Bar]
+    bars: Sequence[ChartBar]
 
 
 class Trend(NamedTuple):
@@ -51,9 +51,14 @@ class Trend(NamedTuple):
 
 
 def point_of(
-    run: int, at_ms: int, exit_code: int, topics: Sequence[Topic], windows: Iterable[Window], before: Summary | None
+    run: int,
+    at_ms: int,
+    exit_code: int,
+    topics: Sequence[TopicSummary],
+    windows: Iterable[WindowSummary],
+    before: Summary | None,
 ) -> Point:
-    """Of a run, with what the run `before` it has said; None where that is not known."""
+    """Of a run, with the summary of the run `before` it; None where that is not known."""
     accepted, delivered = _volumes(topics)
     known = (0, 0) if run == 1 else None if before is None else _volumes(before.topics)
     judged = [window for window in windows if window.run == run]
@@ -70,7 +75,7 @@ def point_of(
     )
 
 
-def _volumes(topics: Iterable[Topic]) -> tuple[int, int]:
+def _volumes(topics: Iterable[TopicSummary]) -> tuple[int, int]:
     ledgers = [topic.ledger for topic in topics]
     return sum(ledger.accepted for ledger in ledgers), sum(ledger.delivered for ledger in ledgers)
 
@@ -98,8 +103,8 @@ def _findings(points: Sequence[Point]) -> Chart:
             bars.append(_bar(slot, point.findings / most, "lost", f"{_named(point)}: {point.findings:,} findings"))
         elif point.exit_code == Exit.CANNOT_JUDGE:
             bars.append(_bar(slot, 0.25, "unknown", f"{_named(point)}: something could not be judged"))
-    said = f"{points[-1].findings:,} in the last run, {most:,} at most"
-    return Chart("Findings", said, [("lost", "findings"), ("unknown", "could not be judged")], bars)
+    caption = f"{points[-1].findings:,} in the last run, {most:,} at most"
+    return Chart("Findings", caption, [("lost", "findings"), ("unknown", "could not be judged")], bars)
 
 
 def _lateness(points: Sequence[Point]) -> Chart:
@@ -111,10 +116,12 @@ def _lateness(points: Sequence[Point]) -> Chart:
                 title = f"{_named(point)}: {name} less than {about(below_ms)} late"
                 bars.append(_bar(slot, below_ms.bit_length() / LATENESS_BINS, kind, title))
     last = points[-1]
-    said = "nothing was delivered in the windows of the last run"
+    caption = "nothing was delivered in the windows of the last run"
     if last.half_ms is not None and last.nearly_all_ms is not None:
-        said = f"in the last run half less than {about(last.half_ms)}, 99 % less than {about(last.nearly_all_ms)}"
-    return Chart("Lateness, in doublings", said, [("bar", "half of the messages"), ("second", "99 % of them")], bars)
+        caption = f"in the last run half less than {about(last.half_ms)}, 99 % less than {about(last.nearly_all_ms)}"
+    return Chart(
+        "Lateness, in doublings", caption, [("bar", "half of the messages"), ("second", "99 % of them")], bars
+    )
 
 
 def _volumes_chart(points: Sequence[Point]) -> Chart:
@@ -126,13 +133,15 @@ def _volumes_chart(points: Sequence[Point]) -> Chart:
             if count:
                 title = f"{_named(point)}: {count:,} {name}"
                 bars.append(_bar(slot + side, count / most, kind, title, SLOT_PX / 2 - 0.5))
-    said = f"{_counted(points[-1].accepted)} accepted and {_counted(points[-1].delivered)} delivered in the last run"
-    return Chart("Messages of each run", said, [("second", "accepted"), ("bar", "delivered")], bars)
+    caption = (
+        f"{_counted(points[-1].accepted)} accepted and {_counted(points[-1].delivered)} delivered in the last run"
+    )
+    return Chart("Messages of each run", caption, [("second", "accepted"), ("bar", "delivered")], bars)
 
 
-def _bar(slot: float, share: float, kind: str, title: str, width: float = SLOT_PX - 1) -> Bar:
+def _bar(slot: float, share: float, kind: str, title: str, width: float = SLOT_PX - 1) -> ChartBar:
     height = round(min(max(share * HEIGHT_PX, _LEAST_PX), HEIGHT_PX), 2)
-    return Bar(slot * SLOT_PX, round(HEIGHT_PX - height, 2), width, height, kind, title)
+    return ChartBar(slot * SLOT_PX, round(HEIGHT_PX - height, 2), width, height, kind, title)
 
 
 def _named(point: Point) -> str:

@@ -1,7 +1,7 @@
-"""One comparison with the target topics: which windows, which rows, and what is said of them.
+"""One comparison with the target topics: which windows, which rows, and the verdicts on them.
 
-It stands on the ledger of an output directory: windows that its last run has closed, and the rows that all runs have
-staged. It adds nothing to that ledger; its own findings and report lie in `targets/`.
+It uses the ledger of an output directory: windows that its last run has closed, and the rows that all runs have
+staged. It adds nothing to that ledger; its own findings and report are in `targets/`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,15 +23,15 @@ from reconcile.frames.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.logic.ledger import HOUR_MS, NOT_KEPT, WINDOW_MS, Category
 from reconcile.logic.manifest import Manifest
 from reconcile.logic.whereabouts import where_of
-from reconcile.progress import Say, Step
+from reconcile.progress import OnStep, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
-from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
+from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, TopicSummary, encode_summary
 from reconcile.report.summing import finding_of, outward, topic_of
 from reconcile.settings import JobSettings
 from reconcile.spark import targets
 from reconcile.spark.cells import hour as hour_of
-from reconcile.spark.job import Verdict
+from reconcile.spark.job import RunVerdict
 from reconcile.spark.parquet_store import ParquetStore
 
 ROOM = "targets"
@@ -66,8 +66,8 @@ def compare(
     spark: SparkSession,
     clock: Clock,
     stamps_deliveries: bool,
-    say: Say = lambda step: None,
-) -> Verdict:
+    on_step: OnStep = lambda step: None,
+) -> RunVerdict:
     """`stamps_deliveries`: whether a delivered record's time is that of its delivery (`dispatch.timestamp`); without
     it nothing is early or late, and topics are read from their beginning. Raises ReconcileError, OSError."""
     started_s, at_ms = clock.monotonic_s(), clock.now_ms()
@@ -80,7 +80,7 @@ def compare(
         check_cluster(reader.cluster(), manifest)
         reader.number_by(manifest.brokers)
         compared = _windows(reader, manifest, at_ms - settings.since_ms)
-        say(Step("comparing with the target topics"))
+        on_step(Step("comparing with the target topics"))
         rooms = ParquetStore(spark, files)
         found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
         rooms.write(found, f"{ROOM}/findings")
@@ -88,7 +88,7 @@ def compare(
         summary = _summary(settings, manifest, compared, rooms.read(FINDINGS, [f"{ROOM}/findings"]), at_ms, seconds)
         for name, data in _report(summary).items():
             files.write(f"{ROOM}/{name}", data)
-        return Verdict(summary, summary.exit_code)
+        return RunVerdict(summary, summary.exit_code)
     finally:
         lock.release()
 
@@ -194,7 +194,7 @@ class _Comparison:
         return self._doubted(others.where(strange)).select(*FINDINGS.fieldNames())
 
     def _doubted(self, verdicts: DataFrame) -> DataFrame:
-        """With orphans as `unauditable` whose id says that they were due in an hour of which rows were dropped."""
+        """With orphans as `unauditable` that were due, by their id, in an hour of which rows were dropped."""
         if not self._manifest.forgotten:
             return verdicts
         hours = [(hour,) for hour in self._manifest.forgotten]
@@ -225,7 +225,7 @@ def _touches(hour: int) -> Callable[[Span], bool]:
     return lambda span: span.from_ms < (hour + 1) * HOUR_MS and hour * HOUR_MS < span.until_ms
 
 
-# --- what is said
+# --- the report
 
 
 def _summary(
@@ -256,7 +256,9 @@ def _summary(
     )
 
 
-def _topics(manifest: Manifest, counts: dict[str, dict[str, int]], not_judged: list[NotJudged]) -> Iterable[Topic]:
+def _topics(
+    manifest: Manifest, counts: dict[str, dict[str, int]], not_judged: list[NotJudged]
+) -> Iterable[TopicSummary]:
     reasons = {one.topic: one.why for one in not_judged}
     for name, topic in manifest.topics.items():
         state, found = State.UNAUDITABLE if name in reasons else State.JUDGED, counts.get(name, {})

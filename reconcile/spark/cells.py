@@ -1,11 +1,11 @@
 """What a run has read, cell by cell: counts, and XORs in which what agrees on both sides cancels out.
 
-A cell holds what is said of the records of one topic whose due time lies in one window and whose position in one
-bucket. Each record is said twice: accepted, and done. Each re-append is said twice too: by itself, and by the outcome
+A cell holds the rows about the records of one topic whose due times are in one window and whose positions are in one
+bucket. Each record counts twice: accepted, and done. Each re-append counts twice too: by itself, and by the outcome
 row of the record that it carries on. Cells of several runs add up, so that a row is read once in its life. An XOR
-sees parity only and a sum of hashes overflows: that is why counts stand beside the XORs.
+sees parity only and a sum of hashes overflows: that is why cells have counts as well.
 
-    rows -> `cells`, parts of cells by what is said -> `counted`, by window   -> windows.py
+    rows -> `cells`, parts of cells by kind of row -> `counted`, by window   -> windows.py
                                                     -> `suspects`, by cell    -> suspects.py
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from delayline.buffer import facts
 from delayline.buffer.outcome import CANCELLED, FORWARDED, REPLACED, RESCHEDULED, Outcome
 from reconcile.frames.numbers import name_of
-from reconcile.logic import said
+from reconcile.logic import row_kind
 from reconcile.logic.ledger import (
     BUCKETS,
     HOUR_MS,
@@ -49,8 +49,8 @@ CELLS = StructType(
         StructField("slack_min_ms", LongType(), True),
     ]
 )
-"""A part of a cell: the rows of which the same is said, as a number (`said.py`). XORs are of the positions, the
-moments, the hashes of (position, moment), those with the id and of what kind it is too, and what links say.
+"""A part of a cell: rows of one kind, as a number (`row_kind.py`). XORs are of the positions, the
+moments, the hashes of (position, moment), those with the id and of what kind it is too, and the names in links.
 `slack_min_ms` is the shortest time to a deadline, from where lateness is counted; of links, from when
 they are due."""
 
@@ -86,13 +86,13 @@ def links(accepted: DataFrame) -> DataFrame:
 def cells(accepted: DataFrame, links: DataFrame | None, done: DataFrame, late_after_ms: int) -> DataFrame:
     """Parts of cells by `CELLS` of rows by `schemas.ACCEPTED`, `LINKS` and `schemas.DONE`. What was delivered more
     than `late_after_ms` after it was due is late. A counter for each outcome and each lateness would be dear per
-    row: what a row says is one number of the key, and only a window spreads it over counters."""
-    kind = F.when(is_message(), said.MESSAGE | said.UNTIMED).otherwise(said.OTHER | said.UNTIMED)
+    row: the kind of a row is one number of the key, and only a window spreads it over counters."""
+    kind = F.when(is_message(), row_kind.MESSAGE | row_kind.UNTIMED).otherwise(row_kind.OTHER | row_kind.UNTIMED)
     slack_ms, lateness = F.col("expires_ms") - _from_ms(), lateness_ms()
     none, carrying = F.lit(0).cast("long"), _link(successor(), F.col("id"))
     sides = [
-        _sayings(accepted, moment_ms(), kind, _check(record_class()), none, slack_ms=slack_ms),
-        _sayings(
+        _in_cells(accepted, moment_ms(), kind, _check(record_class()), none, slack_ms=slack_ms),
+        _in_cells(
             done,
             moment_ms(),
             _outcome(lateness, late_after_ms),
@@ -103,9 +103,9 @@ def cells(accepted: DataFrame, links: DataFrame | None, done: DataFrame, late_af
     ]
     if links is not None:
         link = _link(F.col("by_id"), F.col("by_id"))
-        kept = F.when(F.col("by_due_ms") == F.col("due_ms"), said.KEPT).otherwise(said.UNTIMED)
+        kept = F.when(F.col("by_due_ms") == F.col("due_ms"), row_kind.KEPT).otherwise(row_kind.UNTIMED)
         lives_ms = F.col("by_expires_ms") - F.col("by_due_ms")
-        sides.append(_sayings(links, F.col("due_ms"), kept + said.LINK, none, link, slack_ms=lives_ms))
+        sides.append(_in_cells(links, F.col("due_ms"), kept + row_kind.LINK, none, link, slack_ms=lives_ms))
     every = reduce(DataFrame.unionByName, sides)
     return every.groupBy(*CELL, "said").agg(
         F.count("*").alias("count"),
@@ -120,7 +120,7 @@ def cells(accepted: DataFrame, links: DataFrame | None, done: DataFrame, late_af
 
 
 def summed(cells: DataFrame) -> DataFrame:
-    """One part of each cell for all that say the same, by `CELLS`."""
+    """One part of each cell for each kind of row, by `CELLS`."""
     return cells.groupBy(*CELL, "said").agg(
         F.sum("count").alias("count"),
         *(F.bit_xor(name).alias(name) for name in XORS),
@@ -131,8 +131,8 @@ def summed(cells: DataFrame) -> DataFrame:
 
 def counted_rows(cells: DataFrame) -> list[int]:
     """How many records, links and outcome rows these parts of cells have."""
-    what = F.col("said").bitwiseAND(~(said.CARRIED | said.UNTIMED))
-    sides = (what < said.LINK, what == said.LINK, what >= said.FIRST_OUTCOME)
+    what = F.col("said").bitwiseAND(~(row_kind.CARRIED | row_kind.UNTIMED))
+    sides = (what < row_kind.LINK, what == row_kind.LINK, what >= row_kind.FIRST_OUTCOME)
     (row,) = cells.agg(*(F.sum(F.when(side, F.col("count")).otherwise(0)) for side in sides)).collect()
     return [count or 0 for count in row]
 
@@ -150,32 +150,35 @@ def counted(cells: DataFrame) -> DataFrame:
 
 def suspects(cells: DataFrame, has_gaps: bool = False, partitions: Partitions = NUMBERS) -> DataFrame:
     """The cells, of the parts that any number of runs have left, in which something may be wrong: `CELL`, `flags`
-    that say why, how many rows of each side there are (`accepted`, `links`, `done`), how many of them were early or
-    late (`untimely`) or name another message (`given_way`), the shortest time to a deadline (`slack_min_ms`), and
+    with the reasons, how many rows of each side there are (`accepted`, `links`, `done`), how many of them were early
+    or late (`untimely`) or name another message (`given_way`), the shortest time to a deadline (`slack_min_ms`), and
     what is left in the XORs (`xor_position`, `xor_moment`, `is_message`), which a `NAMED` cell's missing record alone
     has left there. Where the audit has gaps (`has_gaps`), no cell names its record: it does not know when that was
     appended, nor whether its outcome may have been deleted."""
-    what, timing = F.col("said").bitwiseAND(~(said.CARRIED | said.UNTIMED)), F.col("said").bitwiseAND(said.UNTIMED)
-    is_carried = F.col("said").bitwiseAND(said.CARRIED) != 0
-    is_link = what == said.LINK
-    gives_way = (what == said.OF["duplicate"]) | ((what == said.OF["superseded"]) & ~is_carried)
-    is_untimely = ~timing.isin(said.UNTIMED, said.KEPT) & (
-        timing >= said.LATE
+    what, timing = (
+        F.col("said").bitwiseAND(~(row_kind.CARRIED | row_kind.UNTIMED)),
+        F.col("said").bitwiseAND(row_kind.UNTIMED),
+    )
+    is_carried = F.col("said").bitwiseAND(row_kind.CARRIED) != 0
+    is_link = what == row_kind.LINK
+    gives_way = (what == row_kind.OF["duplicate"]) | ((what == row_kind.OF["superseded"]) & ~is_carried)
+    is_untimely = ~timing.isin(row_kind.UNTIMED, row_kind.KEPT) & (
+        timing >= row_kind.LATE
     )  # early, or a bin with the mark of what is late
     numbers = {
-        "accepted": what < said.LINK,
+        "accepted": what < row_kind.LINK,
         "links": is_link,
-        "done": what >= said.FIRST_OUTCOME,
+        "done": what >= row_kind.FIRST_OUTCOME,
         "carried": is_carried,
         "untimely": is_untimely,
-        "expired": what == said.OF["expired"],
+        "expired": what == row_kind.OF["expired"],
         "given_way": gives_way,
     }
     summed = cells.groupBy(*CELL).agg(
         *(F.sum(F.when(condition, F.col("count")).otherwise(0)).alias(name) for name, condition in numbers.items()),
         *(_xor_where(~is_link, name).alias(name) for name in XORS if name != "xor_link"),
         F.bit_xor("xor_link").alias("xor_link"),
-        _xor_where(timing == said.KEPT, "xor_link").alias("xor_kept"),
+        _xor_where(timing == row_kind.KEPT, "xor_link").alias("xor_kept"),
         F.max("late_max_ms").alias("late_max_ms"),
         F.min("slack_min_ms").alias("slack_min_ms"),
     )
@@ -207,7 +210,7 @@ def _is_dirty() -> Column:
 
 
 def _is_named(partitions: Partitions) -> Column:
-    """One record more accepted than done, and what remains in the XORs is one record: its own hash says so."""
+    """One record more accepted than done, and what remains in the XORs is one record: its own hash proves it."""
     one = (F.col("accepted") == F.col("done") + 1) & (F.col("xor_plain") == _hash())
     other = F.col("xor_check").isin(_hash(F.lit(OPERATION)), _hash(F.lit(OTHER)))
     whole = (F.col("xor_check") == _hash_of_own_id(partitions)) | other
@@ -272,19 +275,19 @@ def _from_ms() -> Column:
 
 
 def carried() -> Column:
-    """Whether the outcome row says that another record carries the message on. A newcomer of the same own id that
+    """Whether the outcome row states that another record carries the message on. A newcomer of the same own id that
     replaced it, or the message that made it a duplicate, is another message."""
     is_superseded = F.col("outcome") == "superseded"
     return (is_superseded | (F.col("successor").isNotNull() & ends_message())) & ~gives_way()
 
 
 def gives_way() -> Column:
-    """Whether the outcome row says that its message has ended for another one."""
+    """Whether the outcome row states that its message has ended for another one."""
     return (F.col("outcome") == "duplicate") | F.col("reason").eqNullSafe(REPLACED)
 
 
 def keeps_time() -> Column:
-    """Whether the outcome row says that its message goes on at the time that it had."""
+    """Whether the outcome row states that its message goes on at the time that it had."""
     return (F.col("outcome") == "superseded") & F.coalesce(F.col("reason").isin(*KEEP_TIME), F.lit(False))
 
 
@@ -319,10 +322,12 @@ def outcome_class() -> Column:
     return F.when(ends_message(), MESSAGE).when(is_operation, OPERATION).otherwise(OTHER)
 
 
-# --- what a row says
+# --- the kind of a row
 
 
-def _sayings(rows: DataFrame, moment: Column, what: Column, check: Column, link: Column, **more: Column) -> DataFrame:
+def _in_cells(
+    rows: DataFrame, moment: Column, what: Column, check: Column, link: Column, **more: Column
+) -> DataFrame:
     """Each row in its cell, with what goes into the cell's numbers."""
     none = F.lit(None).cast("long")
     placed = rows.withColumns({"moment_ms": moment, "position": position()})
@@ -342,20 +347,20 @@ def _sayings(rows: DataFrame, moment: Column, what: Column, check: Column, link:
 
 
 def _outcome(lateness: Column, late_after_ms: int) -> Column:
-    (first, code), *others = said.OF.items()
+    (first, code), *others = row_kind.OF.items()
     coded = F.when(F.col("outcome") == first, code)
     for name, code in others:
         coded = coded.when(F.col("outcome") == name, code)
-    known = coded.otherwise(said.UNKNOWN_OUTCOME)
-    return known + F.when(carried(), said.CARRIED).otherwise(0) + _timing(lateness, late_after_ms)
+    known = coded.otherwise(row_kind.UNKNOWN_OUTCOME)
+    return known + F.when(carried(), row_kind.CARRIED).otherwise(0) + _timing(lateness, late_after_ms)
 
 
 def _timing(lateness: Column, late_after_ms: int) -> Column:
     """The bin is the number of bits of a lateness: half a millisecond keeps the logarithm away from whole numbers."""
     bits = (F.floor(F.log2(lateness + 0.5)) + 1).cast("int")
-    late = F.when(lateness > late_after_ms, said.LATE).otherwise(0)
-    untimed = F.when(keeps_time(), said.KEPT).otherwise(said.UNTIMED)
-    timed = F.when(lateness >= 0, F.least(bits, F.lit(LATENESS_BINS - 1)) + late).otherwise(said.EARLY)
+    late = F.when(lateness > late_after_ms, row_kind.LATE).otherwise(0)
+    untimed = F.when(keeps_time(), row_kind.KEPT).otherwise(row_kind.UNTIMED)
+    timed = F.when(lateness >= 0, F.least(bits, F.lit(LATENESS_BINS - 1)) + late).otherwise(row_kind.EARLY)
     return F.when(lateness.isNull(), untimed).otherwise(timed)
 
 
@@ -364,7 +369,7 @@ def _check(of: Column) -> Column:
 
 
 def _link(by: Column, of: Column) -> Column:
-    """What says the name under which a message is carried on, and whose name that is."""
+    """A hash of the name under which a message is carried on, and of whose name that is."""
     return F.xxhash64(F.col("position"), F.col("moment_ms"), by, first_id(of))
 
 

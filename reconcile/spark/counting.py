@@ -1,6 +1,6 @@
 """The rows of a run, staged hour by hour, and the cells that they add up to.
 
-stage/run=<run>/done/lot=<lot>/hour=<hour>   outcome rows, in one pass over the audit, by what becomes of them
+stage/run=<run>/done/lot=<lot>/hour=<hour>   outcome rows, in one pass over the audit, by which run judges them
 stage/run=<run>/accepted/hour=<hour>         records of the buffers
 stage/run=<run>/links/hour=<hour>            re-appends, by the hour of the record that they carry on
 cells/run=<run>/hour=<hour>
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from delayline.buffer.outcome import LOW_WATER, OUTCOMES, SKIPPED
-from reconcile.directory.runs import Said
+from reconcile.directory.runs import AuditRead
 from reconcile.errors import BadInput, CannotJudge
 from reconcile.frames.local_frame import small
 from reconcile.frames.schemas import ACCEPTED, AUDIT_RECORDS, DONE, MALFORMED
@@ -27,7 +27,7 @@ from reconcile.logic.plan import Mark, Range, Skip, Unreadable
 from reconcile.logic.planning import shards_after
 from reconcile.logic.whereabouts import COUNTED
 from reconcile.logic.windows import Tally
-from reconcile.progress import Say, Step
+from reconcile.progress import OnStep, Step
 from reconcile.readers.audit import MALFORMED as UNREADABLE_KIND
 from reconcile.readers.contract import Reader
 from reconcile.spark import cells as ledger_cells
@@ -38,7 +38,7 @@ from reconcile.spark.parquet_store import HOUR, ParquetStore
 AHEAD, BEFORE, LOST, STRAY = "ahead", "before", "lost", "stray"
 """Lots: what is counted now, what waits for the next run, what speaks of records from before the first one, of
 records that were gone before they were read, and of places that no buffer has, perhaps of a topic that was deleted or
-made again: in the first run of all, later of topics whose marks say that there was a buffer. Other rows of such
+made again: in the first run of all, later of topics that had a buffer, by their marks. Other rows of such
 places are counted, so that they are judged as never accepted."""
 
 _BOUNDS = StructType(
@@ -56,17 +56,17 @@ _BOUNDS = StructType(
 class Counting:
     """One run's rows."""
 
-    def __init__(self, rooms: ParquetStore, reader: Reader, late_after_ms: int, say: Say) -> None:
-        self._rooms, self._reader, self._say = rooms, reader, say
+    def __init__(self, rooms: ParquetStore, reader: Reader, late_after_ms: int, on_step: OnStep) -> None:
+        self._rooms, self._reader, self._on_step = rooms, reader, on_step
         self._late_after_ms = late_after_ms
         self._pairing = Pairing(rooms, (COUNTED, AHEAD), (BEFORE, LOST))
 
-    def marks(self, plan: Plan) -> Said:
+    def marks(self, plan: Plan) -> AuditRead:
         records = self._reader.audit(self._rooms.spark, plan.audit).records
         groups = _by_shard(records, plan).collect()
         if not groups:
             self._check_empty([(None, partition, part) for partition, part in plan.audit.items()])
-        return _said(groups, plan)
+        return _scanned(groups, plan)
 
     def _check_empty(self, unseen: Iterable[tuple[str | None, int, Range]]) -> None:
         """Of these parts Spark has given no row. That is so where transactions have ended, and else it would be a
@@ -83,7 +83,7 @@ class Counting:
         shards = shards_after(plan, reads, previous, {})
         self._stage_done(plan, reads, shards, previous)
         read = self._stage_accepted(plan, reads)
-        self._say(Step("counting"))
+        self._on_step(Step("counting"))
         linked = sum(row["links"] for row in read)
         if linked:
             self._stage_links(plan.run, shards, linked)
@@ -117,7 +117,7 @@ class Counting:
         lots = known.withColumns({"lot": lot, HOUR: ledger_cells.hour(ledger_cells.moment_ms())})
         whole, name = lots.select(*DONE.fieldNames(), "lot", HOUR), f"stage/run={plan.run}/done"
         about = reads.rows + self._rooms.rows(ahead)
-        self._say(Step("reading the audit", rows=about))
+        self._on_step(Step("reading the audit", rows=about))
         self._rooms.write(whole, name, "lot", HOUR, about=about)
         if reads.malformed:
             malformed = audit.records.where(F.col("kind") == UNREADABLE_KIND).select(*MALFORMED.fieldNames())
@@ -133,7 +133,7 @@ class Counting:
         placed = rows.withColumn(HOUR, ledger_cells.hour(ledger_cells.moment_ms()))
         whole = placed.select(*ACCEPTED.fieldNames(), HOUR)
         about = sum(read.end - read.start for read in wanted)
-        self._say(Step("reading the buffers", rows=about))
+        self._on_step(Step("reading the buffers", rows=about))
         self._rooms.write(whole, name, HOUR, about=about)
         read = _shards_read(self._rooms.read(ACCEPTED, [name])).collect()
         seen = {(row["topic"], row["shard"]) for row in read}
@@ -142,7 +142,7 @@ class Counting:
         return read
 
     def _stage_links(self, run: int, shards: Mapping[str, Mapping[int, Shard]], about: int) -> None:
-        """Those to records that no run has read say nothing that could be checked."""
+        """Links to records that no run has read cannot be checked."""
         bounds = [
             (topic, shard, known.start, 0, 0) for topic, some in shards.items() for shard, known in some.items()
         ]
@@ -193,7 +193,7 @@ class Counting:
         return dict(self._rooms.read(DONE, [folder]).groupBy("topic").count().collect())
 
 
-# --- what marks say
+# --- what marks contain
 
 
 _MARK = ("next", "low_ms", "audit_offset", "at_ms", "pending")
@@ -202,7 +202,7 @@ _MARK = ("next", "low_ms", "audit_offset", "at_ms", "pending")
 def _by_shard(records: DataFrame, plan: Plan) -> DataFrame:
     """Rows by `schemas.AUDIT_RECORDS`, in groups of one kind, shard and audit partition: how many outcome rows
     (`rows`), when the first was written (`first_ms`), from where on they may have rows that cannot be read
-    (`untold_from`), how many cannot be read (`malformed`), the two `marks` that say most, apart from those that
+    (`untold_from`), how many cannot be read (`malformed`), the two `marks` that reach furthest, apart from those that
     cannot be true, and all `skips`: each is an operator's act, so there are few."""
     ends = [(name, number, held.end) for name, of in plan.held.buffers.items() for number, held in of.shards.items()]
     table = F.broadcast(small(records.sparkSession, ends, "topic string, shard int, held long"))
@@ -222,7 +222,7 @@ def _by_shard(records: DataFrame, plan: Plan) -> DataFrame:
     )
 
 
-def _said(groups: Iterable[Row], plan: Plan) -> Said:
+def _scanned(groups: Iterable[Row], plan: Plan) -> AuditRead:
     marks: dict[str, dict[int, list[Mark]]] = {}
     skips: dict[str, dict[int, list[Skip]]] = {}
     first_ms: dict[int, int] = {}
@@ -237,13 +237,13 @@ def _said(groups: Iterable[Row], plan: Plan) -> Said:
         if partition in plan.lost and group["kind"] in (OUTCOMES, LOW_WATER):
             first_ms[partition] = min(first_ms.get(partition, group["first_ms"]), group["first_ms"])
         for mark in group["marks"]:
-            said = Mark(mark["at_ms"], mark["next"], mark["low_ms"], mark["pending"], mark["audit_offset"])
-            marks.setdefault(topic, {}).setdefault(shard, []).append(said)
+            announced = Mark(mark["at_ms"], mark["next"], mark["low_ms"], mark["pending"], mark["audit_offset"])
+            marks.setdefault(topic, {}).setdefault(shard, []).append(announced)
         for skip in sorted(group["skips"], key=lambda skip: skip["audit_offset"]):
             audit_offset, first, end, at_ms = skip
             skipped = Skip(first or 0, end, at_ms, first is not None, audit_offset)
             skips.setdefault(topic, {}).setdefault(shard, []).append(skipped)
-    return Said(marks, first_ms, skips, unreadable, malformed, rows, sorted(vanished))
+    return AuditRead(marks, first_ms, skips, unreadable, malformed, rows, sorted(vanished))
 
 
 # --- which rows are counted
@@ -293,7 +293,7 @@ def _is_lost(shards: Mapping[str, Mapping[int, Shard]]) -> Column:
     return reduce(or_, conditions, F.lit(False))
 
 
-# --- what they say as a whole
+# --- totals
 
 
 def _shards_read(accepted: DataFrame) -> DataFrame:
@@ -316,7 +316,7 @@ def _rules(read: Iterable[Row]) -> dict[str, dict[int, str]]:
 
 
 def _by_topic(cells: DataFrame, previous: Manifest | None) -> DataFrame:
-    """How many rows say what, by topic; and by `window`, where that was closed before."""
+    """How many rows of each kind, by topic; and by `window`, where that was closed before."""
     closed = [(name, topic.closed_until_ms) for name, topic in previous.topics.items()] if previous else []
     table = F.broadcast(small(cells.sparkSession, closed, "topic string, closed_ms long"))
     window = F.when(F.col("window_ms") < F.col("closed_ms"), F.col("window_ms"))

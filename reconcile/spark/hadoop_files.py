@@ -16,7 +16,7 @@ _STALE = "Exists"  # in the name of the Java exception about a file that is ther
 
 def root_of(uri: str) -> str:
     """The URI as Hadoop takes it: nothing in its path is escaped. In a `file:` URI escapes are those of RFC 8089;
-    what they mean elsewhere is for the file system to say. Raises OSError."""
+    what they mean elsewhere is for the file system to decide. Raises OSError."""
     scheme, _, path = uri.partition(":")
     if scheme.lower() != "file":
         return uri.rstrip("/")

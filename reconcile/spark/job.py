@@ -11,7 +11,7 @@ from delayline.clock import Clock
 from reconcile.directory import reported
 from reconcile.directory.files import Files
 from reconcile.directory.lock import Lock, this_process
-from reconcile.directory.runs import Merging, Said, carry_out, read_manifest
+from reconcile.directory.runs import AuditRead, Merging, carry_out, read_manifest
 from reconcile.errors import BadInput
 from reconcile.frames.schemas import MALFORMED
 from reconcile.logic.advance import Counted, Judgement, Task
@@ -19,7 +19,7 @@ from reconcile.logic.forgetting import HOURS_AT_ONCE, after_forgetting, reports_
 from reconcile.logic.ledger import Category
 from reconcile.logic.manifest import Manifest, Plan, Reads
 from reconcile.logic.whereabouts import Merged, after, to_merge
-from reconcile.progress import Say
+from reconcile.progress import OnStep
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
 from reconcile.report.page import render_page
@@ -35,8 +35,8 @@ from reconcile.spark.parquet_store import ParquetStore
 from reconcile.spark.session import prepare
 
 
-class Verdict(NamedTuple):
-    """How a run ended, and what it says. `note_reported` is called once that is out; a run for which it was not is
+class RunVerdict(NamedTuple):
+    """How a run ended, and its summary. `note_reported` is called once that is out; a run for which it was not is
     reported again by the next one. Raises OSError."""
 
     summary: Summary
@@ -50,16 +50,16 @@ def run(
     files: Files,
     spark: SparkSession,
     clock: Clock,
-    say: Say = lambda step: None,
+    on_step: OnStep = lambda step: None,
     *,
     reports: bool = False,
-) -> Verdict:
-    """`reports`: the caller has somebody to report to, and calls `note_reported` then; else the answer is the report.
-    Raises ReconcileError, OSError, and what Spark raises."""
-    stages = _Stages(settings, reader, files, ParquetStore(spark, files), clock, say)
-    carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, say)
+) -> RunVerdict:
+    """`reports`: the caller reports the result to others, and calls `note_reported` then; else the answer is the
+    report. Raises ReconcileError, OSError, and what Spark raises."""
+    stages = _Stages(settings, reader, files, ParquetStore(spark, files), clock, on_step)
+    carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, on_step)
     summary = stages.summary
-    verdict = Verdict(summary, summary.exit_code, partial(reported.note, files, summary.run))
+    verdict = RunVerdict(summary, summary.exit_code, partial(reported.note, files, summary.run))
     if not reports:
         verdict.note_reported()
     return verdict
@@ -72,15 +72,15 @@ class _Stages:
     _rows_read: Mapping[str, int]
 
     def __init__(
-        self, settings: JobSettings, reader: Reader, files: Files, rooms: ParquetStore, clock: Clock, say: Say
+        self, settings: JobSettings, reader: Reader, files: Files, rooms: ParquetStore, clock: Clock, on_step: OnStep
     ) -> None:
         self._settings, self._files, self._rooms, self._clock = settings, files, rooms, clock
-        self._counting = Counting(rooms, reader, settings.late_after_ms, say)
+        self._counting = Counting(rooms, reader, settings.late_after_ms, on_step)
         self._judging = Judging(rooms, settings.late_after_ms)
         self._read_at_ms = cache(lambda run: read_manifest(files, run).at_ms)
         self._started_s = clock.monotonic_s()
 
-    def marks(self, plan: Plan) -> Said:
+    def marks(self, plan: Plan) -> AuditRead:
         prepare(self._rooms.spark, sum(part.end - part.start for part in plan.audit.values()))
         return self._counting.marks(plan)
 

@@ -25,7 +25,7 @@ from reconcile.logic.advance import Judgement, Task
 from reconcile.logic.closing import Due, hours_of
 from reconcile.logic.ledger import HOUR_MS, KEEP_TIME, SKIPPED, Category
 from reconcile.logic.manifest import Manifest, Spans, runs_in
-from reconcile.logic.places import Rules, Unread, against_deadline, for_nobody, is_late, named_by
+from reconcile.logic.places import Rules, Unread, against_deadline, for_none_accepted, is_late, named_by
 from reconcile.logic.plan import Range
 from reconcile.logic.skips import Skipped, ended_after, excused
 from reconcile.logic.suspects import Behind, Suspect, batches, judged_behind, named
@@ -59,8 +59,8 @@ class Shown:
 
     def add(self, found: Sequence[Found], run: int) -> None:
         rows = [{"run": run, **one._asdict()} for one in found]
-        told = (row for row in rows if row["category"] != SKIPPED)
-        self.findings = nsmallest(FINDINGS_MAX, chain(self.findings, told), key=_by_place)
+        listed = (row for row in rows if row["category"] != SKIPPED)
+        self.findings = nsmallest(FINDINGS_MAX, chain(self.findings, listed), key=_by_place)
         missing = (row for row in rows if row["category"] == Category.MISSING)
         self.missing = nsmallest(MESSAGES_MAX, chain(self.missing, missing), key=_by_due)
 
@@ -120,17 +120,17 @@ class Judging:
         """Raises BadInput: not all cells that runs have written could be read."""
         found: Windows = {}
         parts = 0
-        for topic, window_ms, said, count, late_max_ms, buckets, of in rows_of(ledger_cells.counted(cells).toArrow()):
+        for topic, window_ms, kind, count, late_max_ms, buckets, of in rows_of(ledger_cells.counted(cells).toArrow()):
             parts += of
             if topic in task.due and _is_due(task.due[topic], window_ms):
                 window = found.setdefault((topic, window_ms), Window(topic, window_ms, Tally(), task.run))
-                window.tally.add(said, count, late_max_ms, buckets)
+                window.tally.add(kind, count, late_max_ms, buckets)
         if parts != written:
             raise BadInput(f"cells: {written} rows were written, and Spark has read {parts} of them. Run again")
         return found
 
     def _earlier(self, task: Task) -> dict[tuple[str, int], Mapping[str, Any]]:
-        """What earlier runs have said last of the windows that are judged again."""
+        """The last results of earlier runs for the windows that are judged again."""
         again = {(topic, window) for topic, due in task.due.items() for window in due.again}
         runs = _runs_of(task.windows, {window // HOUR_MS for _, window in again})
         names = [f"windows/run={run}" for run in runs]
@@ -221,7 +221,7 @@ class Judging:
         hours = sorted({one.due_ms // HOUR_MS for one in named})
         others = self._rooms.read(ACCEPTED, task.where.folders("accepted", hours)) if named else None
         accepted = set() if others is None else lookup.accepted_among(self._rooms.spark, named, others)
-        return for_nobody(behind.given_way, accepted, rules)
+        return for_none_accepted(behind.given_way, accepted, rules)
 
     def _after_skips(self, windows: Windows, skips: Sequence[Skipped], task: Task) -> Iterator[Found]:
         hours = sorted({window_ms // HOUR_MS for _, window_ms in windows})
@@ -233,11 +233,11 @@ class Judging:
 
     def _unpaired(self, windows: Windows, task: Task) -> Iterator[Found]:
         """What all runs have found of acts, of the windows to be judged."""
-        for found in self._said_of_acts(_runs_of(task.unpaired, hours_of(task.due, task.unpaired))):
+        for found in self._found_in_acts(_runs_of(task.unpaired, hours_of(task.due, task.unpaired))):
             if (found.topic, found.window_ms) in windows:
                 yield found
 
-    def _said_of_acts(self, runs: Iterable[int]) -> Iterator[Found]:
+    def _found_in_acts(self, runs: Iterable[int]) -> Iterator[Found]:
         """What these runs have found of acts."""
         for _, *columns in self._rooms.get(FINDINGS, [f"stage/run={run}/unpaired" for run in runs]):
             yield Found(*columns)
@@ -246,13 +246,13 @@ class Judging:
 
     def missing(self, manifest: Manifest, judgement: Judgement) -> list[Finding]:
         """The first of what is missing, but for what its sender may not want any more: a cancel or a move of it was
-        confirmed, in vain; and for what may have been delivered all the same: an outcome row speaks of its place, and
-        has another id or due time."""
+        confirmed and had no effect; and for what may have been delivered all the same: an outcome row has its place,
+        and has another id or due time."""
         rows = self.shown.missing
         if not rows:
             return []
-        told = self._said_of_acts(_runs_of(manifest.unpaired, manifest.unpaired))
-        promised = {one.id for one in told if one.category == Category.CONFIRMED_IN_VAIN}
+        of_acts = self._found_in_acts(_runs_of(manifest.unpaired, manifest.unpaired))
+        promised = {one.id for one in of_acts if one.category == Category.CONFIRMED_IN_VAIN}
         orphans = set()
         if any(judged.findings.get(Category.ORPHAN) for judged in judgement.now.values()):
             found = (Found(*columns) for _, *columns in self._rooms.get(FINDINGS, [f"findings/run={manifest.run}"]))
@@ -261,8 +261,8 @@ class Judging:
         return [one for one in listed if one.id not in promised and place_of(one) not in orphans]
 
     def moves(self, lost: Sequence[Finding], manifest: Manifest) -> dict[Place, int | None]:
-        """When these lost successors are due, by the record that they were to follow; those of which the operation
-        that has moved them, or a row that keeps the time, says so."""
+        """The due times of these lost successors, by the record that they were to follow, as far as the operation
+        that moved them, or a row that keeps the time, determines it."""
         places = [(*place_of(one), one.due_ms) for one in lost if one.due_ms is not None]
         if not places:
             return {}

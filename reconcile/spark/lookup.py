@@ -108,9 +108,9 @@ def accepted_among(spark: SparkSession, named: Iterable[Named], others: DataFram
 
 def moved_into_the_past(late: Iterable[Row], staged: OfHours, rules: Rules) -> Mapping[Offset, int]:
     """Of these late deliveries, those whose record a client's move appended when it was due already: when that was
-    (epoch ms). The record says that it was appended late, and the row of the record before it that a client moved it:
-    what a repair or a repeat appends late was late before, too. Where that row may be lost, a client may have moved
-    it."""
+    (epoch ms). The record shows that it was appended late, and the row of the record before it that a client moved
+    it: what a repair or a repeat appends late was late before, too. Where that row may be lost, a client may have
+    moved it."""
     places = {(row.topic, row.shard, row.offset): row.moment_ms // HOUR_MS for row in late}
     if not places:
         return {}
@@ -127,8 +127,8 @@ def moved_into_the_past(late: Iterable[Row], staged: OfHours, rules: Rules) -> M
     moved = rows.where(F.col("reason") == RESCHEDULED).select(*key)
     found = F.broadcast(small(rows.sparkSession, again, columns)).join(moved, key, "left_semi")
     doubted = [one for one in again if rules.may_lack_row(one[0], one[1], one[2], one[3], done_ms=one[5])]
-    told = [*rows_of(found.toArrow()), *doubted]
-    return {(topic, shard, by_offset): at_ms for topic, shard, _, _, by_offset, at_ms in told}
+    every = [*rows_of(found.toArrow()), *doubted]
+    return {(topic, shard, by_offset): at_ms for topic, shard, _, _, by_offset, at_ms in every}
 
 
 def skipped_rows(rows: DataFrame, skips: Sequence[Skipped]) -> Iterator[Row]:

@@ -19,7 +19,7 @@ from reconcile.frames.local_frame import small
 from reconcile.frames.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.frames.tables import rows_of
 from reconcile.logic import acts, whereabouts
-from reconcile.logic.acts import Act, Asked, Told
+from reconcile.logic.acts import Act, Asked, Coverage
 from reconcile.logic.closing import SETTLED_ALWAYS, View
 from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.manifest import Manifest, Plan, Reads, Shard, with_run
@@ -78,9 +78,9 @@ class Pairing:
         where = where_of(previous)
         self._forgotten = frozenset(where.forgotten)
         waiting = list(self._waiting(plan, reads.unreadable))
-        told = dict(_told(plan, reads, shards))
+        coverage = dict(_coverage(plan, reads, shards))
         for part, (rows, purges) in enumerate(self._batches(plan, reads, waiting)):
-            paired = acts.paired(rows, told, self._asked(rows, where, plan.run), purges)
+            paired = acts.paired(rows, coverage, self._asked(rows, where, plan.run), purges)
             self._rooms.put([(*act.row, *act[1:]) for act in paired.waiting], ACTS, f"{folder}/acts", part)
             self._rooms.put(paired.moved, MOVED, f"{folder}/moved", part)
             self._rooms.put(findings(paired.found, plan.run), FINDINGS, f"{folder}/unpaired", part)
@@ -166,7 +166,7 @@ class Pairing:
 
 
 def _is_untold(row: Row, unreadable: Iterable[Unreadable]) -> bool:
-    return any(one.may_tell_of(row.topic, row.audit_partition) for one in unreadable)
+    return any(one.may_hold_outcomes_of(row.topic, row.audit_partition) for one in unreadable)
 
 
 def findings(found: Iterable[Found], run: int) -> list[tuple[Any, ...]]:
@@ -182,13 +182,13 @@ def is_act() -> Column:
     return (is_operation & tied) | (F.col("id").isNotNull() & ended)
 
 
-def _told(
+def _coverage(
     plan: Plan, reads: Reads, shards: Mapping[str, Mapping[int, Shard]]
-) -> Iterator[tuple[tuple[str, int], Told]]:
+) -> Iterator[tuple[tuple[str, int], Coverage]]:
     for name, buffer in readable(plan).items():
         for number, shard in shards.get(name, {}).items() if name not in reads.aside else ():
             view = View(buffer.shards[number], shard.start, reads.marks[name][number])
             before = view.marks.before
             below = SETTLED_ALWAYS if view.is_complete else before.next if before else 0
             skipped_at = max((skip.audit_offset for skip in shard.skips), default=-1)
-            yield (name, number), Told(view.settled_before, below, skipped_at)
+            yield (name, number), Coverage(view.settled_before, below, skipped_at)

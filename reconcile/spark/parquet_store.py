@@ -5,7 +5,7 @@ Every read names its folders and its schema: nothing is listed that grows with t
 rows, which Spark does not write, is no error.
 
 Rows are counted while they are written, and the files that are there afterwards must have as many. A run's manifest
-keeps the numbers, folder by folder, and whoever reads folders of that run must find as many: rows that are lost on
+keeps the numbers, folder by folder, and a reader of that run's folders must find as many: rows that are lost on
 the way would make a ledger that finds nothing wrong.
 """
 

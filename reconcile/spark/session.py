@@ -23,7 +23,7 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.mergeSchema": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",  # the job says itself how far it is
+    "spark.ui.showConsoleProgress": "false",  # the job shows its own progress
 }
 """What the job's results depend on, and how much it talks."""
 
@@ -37,11 +37,11 @@ LOCAL = {
     "spark.driver.memory": "1g",  # what does not fit is spilled
     _JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m",
 }
-"""On this machine alone nobody else has to reach the driver, and nobody should. Java's best compiler takes longer
+"""On this machine alone nothing else has to reach the driver, and nothing should. Java's best compiler takes longer
 than it saves, even over two million rows (95 CPU seconds without it, 131 with it)."""
 
 MEMORY = "SPARK_DRIVER_MEMORY"
-"""Spark's own variable, which goes before what stands here."""
+"""Spark's own variable, which goes before the value here."""
 
 FEW = 100_000
 """Rows for which to compile a query takes longer than to interpret it."""
@@ -54,7 +54,7 @@ LOCAL_ADDRESS = {"SPARK_LOCAL_IP": "127.0.0.1"}
 """Else Spark looks for an address of this machine, and warns of what it finds."""
 
 INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
-"""Java says so of a module that Spark asks for, before any setting is heard."""
+"""Java warns so about a module that Spark asks for, before it reads any setting."""
 
 NAME = "delayline reconcile"
 HEARD_WITHIN_S = 5.0
@@ -90,7 +90,7 @@ def local_options(java_options: str | None = None) -> dict[str, str]:
 
 
 def _start(options: Mapping[str, str], variables: Mapping[str, str]) -> None:
-    """A JVM that says what is wrong, and nothing else. Variables that the user has set stay as they are. Raises
+    """A JVM that logs errors, and nothing else. Variables that the user has set stay as they are. Raises
     PySparkException."""
     for name, value in {LOG4J: str(LOG4J_FILE), **variables}.items():
         os.environ.setdefault(name, value)
@@ -117,7 +117,7 @@ def _pass_on(reading: int) -> None:
 
 
 def prepare(spark: SparkSession, rows: int) -> None:
-    """For queries over so many rows: compiled, or interpreted. It says nothing in a cluster, whose settings are its
+    """For queries over so many rows: compiled, or interpreted. It does nothing in a cluster, whose settings are its
     own."""
     if local_cores(spark):
         spark.conf.set("spark.sql.codegen.wholeStage", str(rows > FEW).lower())

@@ -1,24 +1,24 @@
-"""Against the target topics themselves: an audit that takes nobody's word for a delivery.
+"""Against the target topics themselves: an audit that does not trust the rows about deliveries.
 
-What stands in a topic with a `delayline-id` is compared, id by id, with what the buffer has accepted and what the
-audit says of it. It is an id join over what is compared, several times dearer than cells: for an hour or a day.
+What is in a topic with a `delayline-id` is compared, id by id, with what the buffer has accepted and what the
+audit has of it. It is an id join over what is compared, several times dearer than cells: for an hour or a day.
 
     twice or more in the topic                                 duplicated
     in the topic, and the audit has it cancelled               delivered_after_cancel
     in the topic, and the audit has it ended in another way    two_outcomes
-    in the topic, and nobody accepted it                       orphan
-    not in the topic, and the audit says delivered             missing
-    not in the topic, and the audit says nothing               missing
+    in the topic, and it was never accepted                    orphan
+    not in the topic, and the audit has it delivered            missing
+    not in the topic, and the audit has nothing of it           missing
     another key, value, header or due time than was accepted   altered
     in another partition than it was accepted for              misplaced
     stamped before it was due, or later than tolerated         early, late
     stamped behind its deadline by more than a commit takes    behind_deadline
 
-What was accepted is told by the record's digest (`delayline.records.content`), made where the buffer was read: where
+What was accepted is known by the record's digest (`delayline.records.content`), made where the buffer was read: where
 that is not known, of a record that was gone before any run, content is not compared. A repeat's due time is that of
 its tick, which may be after the one that its record waited for, never before.
 A message whose last known record was superseded goes on outside of the windows that are compared: that is no finding.
-What a consumer group got again (`retry`) stands in the group's topic.
+What a consumer group got again (`retry`) is in the group's topic.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -48,14 +48,13 @@ def verdicts(
     """What is wrong with the messages of these rows by `schemas.ACCEPTED`, `DONE` and `DELIVERED`, by
     `judge.FINDINGS`. Of `accepted` and `done` all rows of the windows compared; of `delivered` at least what was
     delivered of them. Rows of `delivered` that neither of the others knows are orphans: the caller looks for them in
-    other windows. `late_after_ms` is None where the topics' times say nothing about deliveries."""
-    told = _told(accepted, done, delivered)
-    named = told.withColumn("where", _where(partitions))
-    found = named.withColumn("verdict", F.explode(F.array_compact(F.array(*_verdicts(late_after_ms)))))
+    other windows. `late_after_ms` is None where the topics' times do not show when a record was delivered."""
+    by_id = _by_id(accepted, done, delivered).withColumn("where", _where(partitions))
+    found = by_id.withColumn("verdict", F.explode(F.array_compact(F.array(*_verdicts(late_after_ms)))))
     return _finding(found, run, partitions)
 
 
-def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFrame:
+def _by_id(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFrame:
     """One row per id: where its last record lies, which ends the audit has of it, and its copies in the topic."""
     records = (
         accepted.where("kind = 'message'")
@@ -94,21 +93,26 @@ def _verdicts(late_after_ms: int | None) -> tuple[Column, ...]:
 
 def _verdict() -> Column:
     ends, copies = F.col("ends"), F.size("copies")
-    said = F.exists(ends, _is_delivery)
+    is_delivered = F.exists(ends, _is_delivery)
     elsewhere = F.exists(ends, lambda end: (end["outcome"] == "delivered") & ~_is_delivery(end))
     cancelled = F.exists(ends, lambda end: end["outcome"] == "cancelled")
     nobody = F.col("record").isNull() & F.col("ended").isNull() & ~F.col("moved")
     silent = (F.size(ends) == 0) & ~F.col("moved")
     return (
-        F.when(nobody, _said(Category.ORPHAN, F.col("where")))
-        .when(copies > 1, _said(Category.DUPLICATED, F.col("where")))
+        F.when(nobody, _verdict_of(Category.ORPHAN, F.col("where")))
+        .when(copies > 1, _verdict_of(Category.DUPLICATED, F.col("where")))
         .when(
-            (copies == 0) & said, _said(Category.MISSING, F.lit("the audit says delivered; it is not in the topic"))
+            (copies == 0) & is_delivered,
+            _verdict_of(Category.MISSING, F.lit("the audit has it as delivered; it is not in the topic")),
         )
-        .when((copies == 0) & silent, _said(Category.MISSING, F.lit("no outcome, and not in the topic")))
-        .when((copies > 0) & cancelled & ~said, _said(Category.DELIVERED_AFTER_CANCEL, _against_the_audit()))
+        .when((copies == 0) & silent, _verdict_of(Category.MISSING, F.lit("no outcome, and not in the topic")))
         .when(
-            (copies > 0) & (F.size(ends) > 0) & ~said & ~elsewhere, _said(Category.TWO_OUTCOMES, _against_the_audit())
+            (copies > 0) & cancelled & ~is_delivered,
+            _verdict_of(Category.DELIVERED_AFTER_CANCEL, _against_the_audit()),
+        )
+        .when(
+            (copies > 0) & (F.size(ends) > 0) & ~is_delivered & ~elsewhere,
+            _verdict_of(Category.TWO_OUTCOMES, _against_the_audit()),
         )
     )
 
@@ -128,15 +132,15 @@ def _altered() -> Column:
 
     content = F.concat(F.lit("another key, value or header than was accepted; "), F.col("where"))
     moment = F.concat(F.lit("another due time than was accepted; "), F.col("where"))
-    return F.when(F.exists("copies", is_another), _said(Category.ALTERED, content)).when(
-        F.exists("copies", is_at_another_time), _said(Category.ALTERED, moment)
+    return F.when(F.exists("copies", is_another), _verdict_of(Category.ALTERED, content)).when(
+        F.exists("copies", is_at_another_time), _verdict_of(Category.ALTERED, moment)
     )
 
 
 def _misplaced() -> Column:
     shard = F.coalesce("record", "ended")["shard"]
     elsewhere = F.exists("copies", lambda copy: copy["partition"] != shard)
-    return F.when(elsewhere, _said(Category.MISPLACED, F.col("where")))
+    return F.when(elsewhere, _verdict_of(Category.MISPLACED, F.col("where")))
 
 
 def _untimely(late_after_ms: int | None) -> Column:
@@ -144,20 +148,20 @@ def _untimely(late_after_ms: int | None) -> Column:
     if late_after_ms is None:
         return _nothing()
     known = F.col("record").isNotNull() | F.col("ended").isNotNull()
-    early = F.when(known & (lateness < 0), _said(Category.EARLY, F.col("where")))
-    return early.when(known & (lateness > late_after_ms), _said(Category.LATE, F.col("where")))
+    early = F.when(known & (lateness < 0), _verdict_of(Category.EARLY, F.col("where")))
+    return early.when(known & (lateness > late_after_ms), _verdict_of(Category.LATE, F.col("where")))
 
 
 def _behind_deadline(late_after_ms: int | None) -> Column:
-    """Of the record that was delivered, not of one that was moved. What is said of an occurrence's deadline is not
-    the one that it was delivered by."""
+    """Of the record that was delivered, not of one that was moved. The deadline in an occurrence's record is not the
+    one that it was delivered by."""
     if late_after_ms is None:
         return _nothing()
     first, record = F.get("copies", F.lit(0)), F.col("record")
     behind = (first["due_ms"] == record["due_ms"]) & (
         first["delivered_ms"] > F.col("expires_ms") + COMMITTED_WITHIN_MS
     )
-    return F.when(behind & ~_is_repeat(), _said(Category.BEHIND_DEADLINE, F.col("where")))
+    return F.when(behind & ~_is_repeat(), _verdict_of(Category.BEHIND_DEADLINE, F.col("where")))
 
 
 def _nothing() -> Column:
@@ -185,7 +189,7 @@ def _is_repeat() -> Column:
     return F.col("id").contains("~")
 
 
-def _said(category: Category, detail: Column) -> Column:
+def _verdict_of(category: Category, detail: Column) -> Column:
     return F.struct(F.lit(category.value).alias("category"), detail.cast("string").alias("detail"))
 
 
@@ -198,7 +202,7 @@ def _where(partitions: Partitions) -> Column:
 
 def _against_the_audit() -> Column:
     outcomes = F.concat_ws(", ", F.transform("ends", lambda end: end["outcome"]))
-    return F.concat(F.lit("the audit says "), outcomes, F.lit("; "), F.col("where"))
+    return F.concat(F.lit("in the audit: "), outcomes, F.lit("; "), F.col("where"))
 
 
 def _finding(found: DataFrame, run: int, partitions: Partitions) -> DataFrame:

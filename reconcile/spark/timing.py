@@ -1,8 +1,8 @@
-"""Re-appends that may have a wrong time (times.py): where they are, and all that is said of those places.
+"""Re-appends that may have a wrong time (times.py): where they are, and all rows about those places.
 
-roll, scheduled, repair    a cell tells: re-appends at the time that they had, and rows that say so, cancel out
+roll, scheduled, repair    by cells: re-appends at the time that they had cancel out against rows with these reasons
 deadlines                  where a cell has re-appends and deadlines, both are held together
-rescheduled                what an operation asks for stands in `moved` (pairing.py)
+rescheduled                what an operation asks for is in `moved` (pairing.py)
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -9,6 +9,6 @@
     client.py        all of that in one object
     settings.py      how long, how much, as whom
 
-It retries nothing by itself: `Unreachable` says that nothing was sent, `AnswerLost` that the request may have been
+It retries nothing by itself: `Unreachable` means that nothing was sent, `AnswerLost` that the request may have been
 carried out, and the caller knows which requests may be repeated. For any number of threads.
 """

@@ -1,6 +1,6 @@
 """Topics and groups, created and deleted on brokers.
 
-A broker has its own list of topics and tells it to the name servers; a topic on several brokers is created on
+A broker has its own list of topics and reports it to the name servers; a topic on several brokers is created on
 each. Creating what is there changes it, and is done as often as wanted.
 """
 
@@ -49,7 +49,7 @@ class Administration:
         self._names.forget(topic)
 
     def topic_attributes(self, topic: str, broker: str) -> dict[str, str]:
-        """What is said of the topic on this broker, where it is not the default."""
+        """The topic's attributes on this broker, without those that have their defaults."""
         answer = self._ask(broker, Command(Request.GET_TOPIC_CONFIG, TopicOf(topic).to_fields()))
         return decode_topic_attributes(answer.body)
 

@@ -1,7 +1,7 @@
 """What is asked of a broker: sends, pulls, offsets, locks, send-backs, recalls.
 
 Each question goes to the master of the broker that the queue names. `..._later` gives a future, so that many can
-be under way on one connection; the others wait. Both raise what `Client` says.
+be under way on one connection; the others wait. Both raise what `Client` documents.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -122,7 +122,7 @@ class BrokerRequests:
         born_ms: int | None = None,
         reconsume_times: int = 0,
     ) -> Future[Sent]:
-        """One message. A body that is compressed already says so in `sys_flag`."""
+        """One message. `sys_flag` marks a body that is compressed already."""
         text = encode_properties(properties or {})
         header = self._send_header(queue, text, flag, sys_flag, born_ms, reconsume_times, is_batch=False)
         command = Command(Request.SEND_MESSAGE_V2, header.to_fields(), self._checked(body))
@@ -137,7 +137,7 @@ class BrokerRequests:
         """Whether it was stored stays unknown."""
         header = self._send_header(queue, encode_properties(properties or {}), 0, 0, None, 0, is_batch=False)
         command = Command(Request.SEND_MESSAGE_V2, header.to_fields(), self._checked(body))
-        self._links.to(self._names.master(queue.topic, queue.broker)).tell(command)
+        self._links.to(self._names.master(queue.topic, queue.broker)).send_oneway(command)
 
     def send_batch_later(
         self, queue: Queue, members: Iterable[BatchMember], *, born_ms: int | None = None, sys_flag: int = 0

@@ -14,10 +14,10 @@ from rocketmq.errors import Unreachable
 class Client:
     """For any number of threads. Each method raises what is in `rocketmq.errors`:
 
-    InvalidRequest  what is asked cannot be said; nothing was sent
+    InvalidRequest  what is asked cannot be expressed; nothing was sent
     Unreachable     nothing was sent
     AnswerLost      it may have been carried out
-    Refused         the broker says no (TopicMissing, GroupMissing, NotAllowed are kinds of it)
+    Refused         the broker refuses (TopicMissing, GroupMissing, NotAllowed are kinds of it)
     WireError       the answer cannot be read
     """
 

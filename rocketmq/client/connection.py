@@ -82,7 +82,7 @@ class BrokerConnection:
         """Raises Unreachable, AnswerLost, InvalidRequest."""
         return self.start(command, self._settings.request_timeout_s if timeout_s is None else timeout_s).result()
 
-    def tell(self, command: Command) -> None:
+    def send_oneway(self, command: Command) -> None:
         """A request that gets no answer. Raises Unreachable and InvalidRequest; what happens to it is never known."""
         self._prepare(command)
         with self._lock:

@@ -1,7 +1,7 @@
 """Requests that all go over one connection, which is never made again.
 
 A broker forgets a client when its connection ends, and takes nothing more from it but what it has read by then.
-A client that sends over one connection alone, and has told the broker its id by heartbeat, has therefore certainly
+A client that sends over one connection alone, and has sent the broker its id by heartbeat, has therefore certainly
 ended when the broker does not list it among the members of its group any more.
 """
 

@@ -39,7 +39,7 @@ class Answered(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """The peer asks, or tells, something."""
+    """A request or a notice of the peer."""
 
     command: Command
 

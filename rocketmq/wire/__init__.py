@@ -4,7 +4,7 @@
     command.py       a frame -> code, ext fields, body; both header encodings
     lenient.py       the JSON that name servers below 4.9.4 write
     codes.py         requests and answers, by number
-    schema.py        how a class says what its ext fields are
+    schema.py        how a class declares its ext fields
     headers/         one class per set of ext fields
     bodies.py        JSON bodies: routes, locks, heartbeats, configurations
     properties.py    a message's properties as text

@@ -1,4 +1,4 @@
-"""The body of SEND_BATCH_MESSAGE: messages that share all that the request's header says.
+"""The body of SEND_BATCH_MESSAGE: messages that share all fields of the request's header.
 
     (int32 size | int32 magic 0 | int32 crc 0 | int32 flag | int32 length, body | int16 length, properties)*
 

@@ -72,7 +72,7 @@ class Route(NamedTuple):
 
 
 QUEUES_MAX = 65_536
-"""Of a topic on one broker: what a route says is believed up to here."""
+"""Of a topic on one broker: routes are believed up to here."""
 
 
 def decode_route(body: bytes | memoryview) -> Route:

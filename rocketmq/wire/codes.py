@@ -65,7 +65,7 @@ class Request(IntEnum):
     GET_SUBSCRIPTIONGROUP_CONFIG = 352, "One consumer group of a broker."
     LITE_PULL_MESSAGE = 361, "PULL_MESSAGE in a thread pool of its own."
     RECALL_MESSAGE = 370, "Cancel a timer message."
-    QUERY_ASSIGNMENT = 400, "Which queues a client has, where the broker says so."
+    QUERY_ASSIGNMENT = 400, "Which queues a client has, where the broker decides it."
     SET_MESSAGE_REQUEST_MODE = 401, "Pull or POP, for a group."
     POP_MESSAGE = 200050, "Messages, hidden from others for a while."
     ACK_MESSAGE = 200051, "One of them is done."
@@ -96,7 +96,7 @@ class Answer(IntEnum):
     FLUSH_SLAVE_TIMEOUT = 12, "Stored, and not on a replica in time."
     MESSAGE_ILLEGAL = 13, "Topic, size, properties or delay not permitted."
     SERVICE_NOT_AVAILABLE = 14, "The store is closed, full or shutting down."
-    VERSION_NOT_SUPPORTED = 15, "Not with what the client said it is."
+    VERSION_NOT_SUPPORTED = 15, "Not with the client's version."
     NO_PERMISSION = 16, "Settings or rights do not permit it."
     TOPIC_NOT_EXIST = 17, "No such topic."
     TOPIC_EXIST_ALREADY = 18, "There is such a topic."
@@ -105,7 +105,7 @@ class Answer(IntEnum):
     PULL_OFFSET_MOVED = 21, "The queue does not have the offset; go on at the one given."
     QUERY_NOT_FOUND = 22, "Nothing found."
     SUBSCRIPTION_PARSE_FAILED = 23, "A subscription that cannot be read."
-    SUBSCRIPTION_NOT_EXIST = 24, "The group does not subscribe to the topic, and the pull did not say how."
+    SUBSCRIPTION_NOT_EXIST = 24, "The group does not subscribe to the topic, and the pull has no subscription."
     SUBSCRIPTION_NOT_LATEST = 25, "The broker knows an older subscription."
     SUBSCRIPTION_GROUP_NOT_EXIST = 26, "No such consumer group."
     FILTER_DATA_NOT_EXIST = 27, "No filter for the subscription."
@@ -124,7 +124,7 @@ class Answer(IntEnum):
 STORED = frozenset(
     {Answer.SUCCESS, Answer.FLUSH_DISK_TIMEOUT, Answer.SLAVE_NOT_AVAILABLE, Answer.FLUSH_SLAVE_TIMEOUT}
 )
-"""Answers to a send after which the message is in the log; the last three say that it is less safe than was asked
+"""Answers to a send after which the message is in the log; the last three mean that it is less safe than was asked
 for."""
 
 NEEDS_JSON = frozenset(code for code in Request if code > 0x7FFF)

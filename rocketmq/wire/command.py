@@ -24,8 +24,8 @@ from rocketmq.wire.frames import HEAD_BYTES, frame
 from rocketmq.wire.lenient import loads_object
 
 VERSION_5_5_0 = 513
-"""What we say we are: the ordinal of V5_5_0 in `org.apache.rocketmq.common.MQVersion`. Brokers look at it, for
-instance to write JSON with quoted keys only (4.9.4 and later)."""
+"""The version that we report: the ordinal of V5_5_0 in `org.apache.rocketmq.common.MQVersion`. Brokers look at it,
+for instance to write JSON with quoted keys only (4.9.4 and later)."""
 
 IS_ANSWER, IS_ONE_WAY = 1, 2
 """Bits of `flag`."""
@@ -195,7 +195,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _encode_binary(command: Command) -> bytes:
-    """Java cuts a code of more than 16 bits off; POP's are such, and can be said in JSON alone."""
+    """Java cuts a code of more than 16 bits off; POP's are such, and can be sent in JSON alone."""
     if not _CODE_MIN <= command.code <= _CODE_MAX:
         raise InvalidRequest(f"code {command.code} does not fit the encoding ROCKETMQ, which has 16 bits for it")
     try:

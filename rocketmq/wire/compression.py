@@ -1,4 +1,5 @@
-"""Compressed bodies: which way, says the message's sysFlag. Decompressing stops at a limit, whatever the data claims.
+"""Compressed bodies: the message's sysFlag names the algorithm. Decompressing stops at a limit, whatever the data
+claims.
 
 (`org.apache.rocketmq.common.compression`: LZ4 frames, zstd, zlib; 0 is zlib too, from before there was a choice.)
 """
@@ -47,7 +48,7 @@ def compression_of(sys_flag: int) -> Compression | None:
 
 
 def flags_of(compression: Compression) -> int:
-    """What sysFlag has to say of a body that is compressed this way."""
+    """The sysFlag bits of a body that is compressed this way."""
     return COMPRESSED | compression << _TYPE_SHIFT
 
 

@@ -59,8 +59,8 @@ def decode_message_id(text: str) -> StoredAt:
 
 
 class UniqueKeys:
-    """Keys as clients give each message one. Ten bytes tell processes apart: RocketMQ's readers take time and counter
-    from the others, and nothing from these but for display. For any number of threads."""
+    """Keys as clients give each message one. Ten bytes distinguish processes: RocketMQ's readers take time and
+    counter from the others, and nothing from these but for display. For any number of threads."""
 
     def __init__(self, clock: RocketmqClock) -> None:
         self._clock = clock

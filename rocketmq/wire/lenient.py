@@ -14,7 +14,7 @@ text, which keeps the search linear."""
 
 
 def loads(data: bytes | memoryview) -> Any:
-    """What the JSON says; keys that are numbers become text. Raises Malformed."""
+    """The JSON's value; keys that are numbers become text. Raises Malformed."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""How a class says what its ext fields are: a frozen dataclass, its attributes in order.
+"""How a class declares its ext fields: a frozen dataclass, its attributes in order.
 
     @dataclass(frozen=True, slots=True)
     class Example(Fields):

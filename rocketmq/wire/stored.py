@@ -31,7 +31,7 @@ _CRC_MASK = 0x7FFF_FFFF
 
 
 class SysFlag(IntFlag):
-    """Bits of a message's sysFlag. Bits 8 to 10 say how the body is compressed: `compression.Compression`."""
+    """Bits of a message's sysFlag. Bits 8 to 10 name the body's compression: `compression.Compression`."""
 
     COMPRESSED = 0x1
     MULTI_TAGS = 0x2

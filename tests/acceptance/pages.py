@@ -1,4 +1,4 @@
-"""How-to pages (docs/howto) as scripts: what a page tells a reader to type is typed, and what it shows must come out.
+"""How-to pages (docs/howto) as scripts: the commands of a page are run, and the output must be what it shows.
 
     ```toml       at most one: the configuration of the server that the page assumes (delayline.toml)
     ```console    lines that begin with `$ ` are typed, in one shell per page, where $url is the server and
@@ -29,7 +29,7 @@ _MARK = "=-=-= step ended ="
 
 
 class Step(NamedTuple):
-    """A command, and what the page says comes out; "" where it says nothing."""
+    """A command, and its output on the page; "" where it shows none."""
 
     command: str
     output: str
@@ -43,7 +43,7 @@ class Page(NamedTuple):
 
 
 def read_page(path: Path) -> Page:
-    """Raises ValueError for a page that says nothing to type, or has two configurations."""
+    """Raises ValueError for a page without commands, or has two configurations."""
     blocks = _BLOCK.findall(path.read_text())
     configs = [text for language, text in blocks if language == "toml"]
     steps = [step for language, text in blocks if language == "console" for step in _steps(text)]
@@ -84,15 +84,15 @@ def type_in(steps: Sequence[Step], url: str, cwd: Path, within_s: float = SHELL_
 
 
 def comes_out(expected: str, output: str) -> bool:
-    """Whether a page that says `expected` is right about `output`."""
+    """Whether a page that shows `expected` is right about `output`."""
     parts = _VARIES.split(expected)
     pattern = "".join(_pattern_of(part) for part in parts)
     found = re.fullmatch(pattern, output, re.DOTALL)
     if found is None:
         return False
-    said = [_ms(part) for part in parts if _MOMENT.fullmatch(part)]
+    moments = [_ms(part) for part in parts if _MOMENT.fullmatch(part)]
     seen = [_ms(moment) for moment in found.groups()]
-    distances = [(a - said[0]) - (b - seen[0]) for a, b in zip(said, seen, strict=True)]
+    distances = [(a - moments[0]) - (b - seen[0]) for a, b in zip(moments, seen, strict=True)]
     return all(abs(apart_ms) < APART_MAX_MS for apart_ms in distances)
 
 

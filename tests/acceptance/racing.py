@@ -50,8 +50,8 @@ def race(
     messages = _sent(url, topic, values, per_s)
     with trouble():
         answers = asyncio.run(_cancelled(url, messages, Random(seed)))
-    said = dict(zip(values, answers, strict=True))
-    kept = [value for value, status in said.items() if status == DELIVERED]
+    answered = dict(zip(values, answers, strict=True))
+    kept = [value for value, status in answered.items() if status == DELIVERED]
     found = wait_for(arrived, lambda found: set(found) >= set(kept))
     counts = Counter(answers)
     unknown = sum(counts[status] for status in UNKNOWN)
@@ -59,7 +59,7 @@ def race(
     assert set(counts) <= {CANCELLED, DELIVERED, *UNKNOWN}, counts
     assert trouble is not nullcontext or unknown <= races / 10
     assert min(counts[CANCELLED], counts[DELIVERED]) >= races * share
-    assert [value for value in found if said[value] == CANCELLED] == []
+    assert [value for value in found if answered[value] == CANCELLED] == []
     assert sorted(set(kept) - set(found)) == []
     assert len(found) == len(set(found))
 

@@ -1,4 +1,4 @@
-"""A server that answers what a test tells it to, and remembers what it was asked."""
+"""A server that answers what a test scripts, and remembers what it was asked."""
 
 import json
 import threading

@@ -26,7 +26,7 @@ def test_preview_shows_when_a_message_would_be_due(shared: Server) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  in 90\.0 min\n", ran.out), ran
 
 
-def test_send_without_a_delay_says_that_it_is_delivered(shared: Server) -> None:
+def test_send_without_a_delay_reports_that_it_is_delivered(shared: Server) -> None:
     ran = run("send", "sending-now", "hello", "--key", "7", url=shared.url)
     assert re.fullmatch(r"sending-now partition \d  delivered\n", ran.out), ran
 
@@ -47,7 +47,7 @@ def test_what_is_typed_is_what_arrives(shared: Server, value: str) -> None:
     assert [record["value"] for record in found] == [value]
 
 
-def test_tail_says_that_the_server_stopped(server: Server) -> None:
+def test_tail_reports_that_the_server_stopped(server: Server) -> None:
     run("send", "orders", "x", url=server.url)
     command = [DELAYLINE, "tail", "orders", "--url", server.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tailing:
@@ -79,7 +79,7 @@ def test_a_stream_that_ends_in_a_problem_is_one_sentence() -> None:
     assert ran == (1, "", "delayline: Nobody answers: the queue is closed\n")
 
 
-def test_get_tells_what_became_of_a_message(shared: Server) -> None:
+def test_get_shows_the_outcome_of_a_message(shared: Server) -> None:
     sent = answer_of(run("send", "getting", "x", "--delay", "100ms", "--json", url=shared.url))
 
     def get() -> dict[str, object]:
@@ -140,7 +140,7 @@ def test_what_cannot_be_done_is_one_sentence_and_an_exit_code(
 @pytest.mark.parametrize(
     "arguments", [["sned"], ["send", "orders"], ["serve", "--port", "abc"], ["get", "a", "--no"]]
 )
-def test_a_command_that_there_is_not_ends_with_2_and_says_where_help_is(arguments: list[str]) -> None:
+def test_an_unknown_command_ends_with_2_and_names_the_help(arguments: list[str]) -> None:
     ran = run(*arguments)
     assert (ran.code, "--help' for help" in ran.err) == (2, True)
 
@@ -196,7 +196,7 @@ def test_config_check_shows_every_layer_and_where_it_comes_from(tmp_path: Path) 
 ON_KAFKA = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1"}
 
 
-def test_config_check_says_which_properties_of_kafka_are_for_librdkafka_alone() -> None:
+def test_config_check_names_the_properties_of_kafka_that_are_for_librdkafka_alone() -> None:
     ran = run("config", "check", mq__properties='{"linger.ms": "3", "socket.timeout.ms": "5000"}', **ON_KAFKA)
     assert ran.code == 0
     assert "mq.properties: only librdkafka's clients heed linger.ms, socket.timeout.ms" in ran.out
@@ -223,7 +223,7 @@ BEARER = (
 
 
 @pytest.mark.parametrize("command", ["worker", "api", "doctor"])
-def test_without_a_token_to_log_in_with_a_command_says_at_once_what_is_missing(tmp_path: Path, command: str) -> None:
+def test_without_a_token_a_command_reports_at_once_what_is_missing(tmp_path: Path, command: str) -> None:
     ran = run(command, cwd=tmp_path, mq__properties=BEARER, **ON_KAFKA)
     assert ran.code == 1
     assert "mq.properties: delayline.oauthbearer.token.file: No such file or directory" in ran.out + ran.err

@@ -131,7 +131,9 @@ def test_an_index_that_is_ahead_is_put_aside_where_the_loss_is_accepted(
     assert list(server.data_dir.glob("index.lost-*"))
 
 
-def test_a_loss_that_is_accepted_is_said_and_the_rest_is_delivered(killed: Server, make_server: MakeServer) -> None:
+def test_a_loss_that_is_accepted_is_reported_and_the_rest_is_delivered(
+    killed: Server, make_server: MakeServer
+) -> None:
     cut_write_ahead_log(killed.data_dir)
     server = make_server("data")
     server.flags = ("--accept-loss",)
@@ -200,7 +202,7 @@ def test_scrub_leaves_a_queue_that_is_in_use_alone(server: Server) -> None:
 # --- a table that is damaged
 
 
-def test_once_a_damaged_table_was_met_nothing_is_taken_in_and_readiness_says_so(make_server: MakeServer) -> None:
+def test_once_a_damaged_table_was_met_nothing_is_taken_in_and_readiness_reports_it(make_server: MakeServer) -> None:
     server = make_server("tables")
     server.start()
     server.wait_ready()

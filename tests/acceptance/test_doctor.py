@@ -79,7 +79,7 @@ def test_a_door_that_others_reach_is_worth_a_word(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_queue_that_does_not_answer_is_a_failure_that_says_where_to_look(tmp_path: Path) -> None:
+def test_a_queue_that_does_not_answer_is_a_failure_with_advice(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_port()}"
     ran = doctor(tmp_path, mq__kind="kafka", mq__bootstrap_servers=nobody)
     assert (ran.code, ran.err) == (1, "")
@@ -162,5 +162,7 @@ def test_a_topic_without_leader_or_rights_is_a_failure_and_one_replica_a_warning
 @pytest.mark.parametrize(
     ("operations", "levels"), [(None, []), (frozenset({"ALTER"}), []), (frozenset({"DESCRIBE"}), ["warn"])]
 )
-def test_who_may_not_write_markers_is_told_what_hangs_then(operations: Any, levels: list[str]) -> None:
+def test_a_process_that_may_not_write_markers_is_warned_of_what_hangs_then(
+    operations: Any, levels: list[str]
+) -> None:
     assert [found.level for found in markers(operations)] == levels

@@ -55,7 +55,7 @@ def test_a_plan_is_shown_and_then_carried_out_and_then_there_is_nothing_to_do(ka
     assert set(whats(answer_of(run("topics", "plan", "--json", **settings))).values()) == {"ok"}
 
 
-def test_the_doctor_says_what_is_right_and_what_is_wrong(kafka: "Kafka", topic: str, tmp_path: Path) -> None:
+def test_the_doctor_lists_what_is_right_and_what_is_wrong(kafka: "Kafka", topic: str, tmp_path: Path) -> None:
     settings = {**settings_of(kafka), "delay__topics": f"{topic},typo", "mq__topics_create": "false"}
     settings |= {"api__port": str(free_port()), "store__disk_free_min": "1MiB"}
     space = settings["namespace"]

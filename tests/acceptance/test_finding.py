@@ -47,8 +47,8 @@ def test_pages_over_all_topics_are_one_list(shared: Server) -> None:
     assert seen == ["pages-0"] * 5 + ["pages-1"] * 5 + ["pages-2"] * 5
 
 
-def test_a_message_is_found_by_its_own_id_and_tells_what_happened_to_it(shared: Server) -> None:
-    (sent,) = send(shared.url, "told", ["x"], delay="1h", own_id="order-7")
+def test_a_message_is_found_by_its_own_id_with_its_history(shared: Server) -> None:
+    (sent,) = send(shared.url, "listed", ["x"], delay="1h", own_id="order-7")
     path = f"{shared.url}/v1/messages/{sent['message_id']}"
     page = wait_for(lambda: _messages(shared, own_id="order-7"), lambda page: bool(page["messages"]))
     HTTP.patch(path, json={"schedule": {"delay": "2h"}})
@@ -57,6 +57,6 @@ def test_a_message_is_found_by_its_own_id_and_tells_what_happened_to_it(shared: 
     assert [(message["message_id"], message["own_id"]) for message in page["messages"]] == [
         (sent["message_id"], "order-7")
     ]
-    told = [event["event"] for event in ended["history"]]
-    assert (told[0], told[-3:]) == ("accepted", ["rescheduled", "rescheduled", "delivered"])
+    events = [event["event"] for event in ended["history"]]
+    assert (events[0], events[-3:]) == ("accepted", ["rescheduled", "rescheduled", "delivered"])
     assert ended["history"][-1]["version"] == ended["version"] >= 2

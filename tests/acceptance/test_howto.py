@@ -1,4 +1,4 @@
-"""What the how-to pages tell a reader to type, typed."""
+"""The commands of the how-to pages, run."""
 
 from pathlib import Path
 
@@ -44,13 +44,13 @@ def test_a_page_is_compared_by_what_can_be_the_same_twice(expected: str, output:
     assert comes_out(expected, output) is is_right
 
 
-def test_commands_and_what_comes_of_them_are_told_apart(tmp_path: Path) -> None:
+def test_commands_and_what_comes_of_them_are_distinguished(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("a\n```toml\nx = 1\n```\nb\n```console\n$ n=1\n$ echo \\\n$n\n1\n2\n$ echo\n```\n")
     assert read_page(page) == ("x = 1\n", [Step("n=1", ""), Step("echo $n", "1\n2"), Step("echo", "")])
 
 
-def test_a_page_that_says_nothing_to_type_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
+def test_a_page_without_commands_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```console\necho\n```\n")
     with pytest.raises(ValueError, match="begins with a command"):

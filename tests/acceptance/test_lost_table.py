@@ -76,9 +76,9 @@ def test_messages_in_the_write_ahead_log_outlive_the_table_that_named_their_topi
     for table in tables(server.data_dir):
         zero_half(table)
     damaged = max(tables(server.data_dir), key=lambda table: table.stat().st_size)
-    said = refusal(server)
-    foretold = re.search(r"That gives up ((\d+) records \(.*\))\.", said)
-    assert foretold is not None, said
+    output = refusal(server)
+    foretold = re.search(r"That gives up ((\d+) records \(.*\))\.", output)
+    assert foretold is not None, output
     assert "delayline.buffer.orders 200" in foretold[1]
     logged = accept(server)
     assert foretold[1] in logged
@@ -87,7 +87,7 @@ def test_messages_in_the_write_ahead_log_outlive_the_table_that_named_their_topi
     assert not (server.data_dir / "queue" / "log" / "lost").exists()
 
 
-def test_without_any_copy_of_its_name_a_topics_records_are_kept_under_one_that_says_so(server: Server) -> None:
+def test_without_any_copy_of_its_name_a_topics_records_are_kept_under_a_name_that_shows_it(server: Server) -> None:
     for table in tables(server.data_dir):
         zero_half(table)
     (server.data_dir / "queue" / "topics.json").unlink()
@@ -138,8 +138,8 @@ def scrub(data: Path) -> tuple[int, str]:
 def test_a_scrub_names_the_damaged_file_in_the_data_folder(server: Server) -> None:
     table = max(tables(server.data_dir), key=lambda table: table.stat().st_size)
     zero_half(table)
-    code, said = scrub(server.data_dir)
-    assert (code, str(table) in said) == (DAMAGED, True)
+    code, output = scrub(server.data_dir)
+    assert (code, str(table) in output) == (DAMAGED, True)
 
 
 @pytest.mark.parametrize("name", ["index", "queue/LOCK", "index/LOCK"])
@@ -156,11 +156,11 @@ def test_a_scrub_judges_as_a_start_does(server: Server, name: str, how: str) -> 
             path.write_text("x")
         case _:
             os.mkfifo(path)
-    code, said = scrub(server.data_dir)
+    code, output = scrub(server.data_dir)
     data = server.data_dir
     started = run("serve", cwd=data.parent, data_dir=str(data), api__port=str(free_port()))
     assert (code, started.code) == (1, 1)
-    assert str(path) in said
+    assert str(path) in output
     assert str(path) in started.err
 
 

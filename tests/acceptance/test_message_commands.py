@@ -77,14 +77,14 @@ def filtered(shared: Server) -> dict[str, Any]:
         every=3,
     ),
 )
-def test_list_has_what_the_filters_say_by_due_time(
+def test_list_has_what_the_filters_select_by_due_time(
     filtered: dict[str, Any], shared: Server, options: list[str], expected: list[str]
 ) -> None:
-    said = [filtered["late"]["due_at"] if option == "late" else option for option in options]
-    assert listed(shared, "--topic", "filtered", *said) == [filtered[name]["message_id"] for name in expected]
+    given = [filtered["late"]["due_at"] if option == "late" else option for option in options]
+    assert listed(shared, "--topic", "filtered", *given) == [filtered[name]["message_id"] for name in expected]
 
 
-def test_list_is_a_table_and_says_where_there_is_more(filtered: dict[str, Any], shared: Server) -> None:
+def test_list_is_a_table_and_shows_where_there_is_more(filtered: dict[str, Any], shared: Server) -> None:
     ran = run("list", "--topic", "filtered", "--limit", "2", url=shared.url)
     early, late = filtered["early"], filtered["late"]
     assert [line.split() for line in ran.out.splitlines()] == [
@@ -113,7 +113,7 @@ def page(ids: list[str], token: str | None, missing: list[int]) -> dict[str, Any
     }
 
 
-def test_short_pages_are_followed_and_what_is_missing_is_said_once() -> None:
+def test_short_pages_are_followed_and_what_is_missing_is_reported_once() -> None:
     pages = [page(["a"], "t1", [3]), page([], "t2", [3]), page(["b", "c"], "t3", [])]
     with answering([(200, one) for one in pages]) as server:
         ran = run("list", "--limit", "3", url=server.url)
@@ -203,7 +203,7 @@ def test_an_operation_that_is_not_decided_is_no_success() -> None:
         every=4,
     ),
 )
-def test_what_is_not_said_clearly_is_not_done(arguments: list[str], sentence: str) -> None:
+def test_what_is_not_clear_is_not_done(arguments: list[str], sentence: str) -> None:
     with answering([]) as server:
         ran = run(*arguments, url=server.url)
     assert (ran.code, ran.out, server.asked) == (2, "", [])
@@ -215,7 +215,7 @@ def many(matched: int, cancelled: int = 0, late: int = 0, unknown: int = 0, *, d
     return {**counts, "complete": True, "missing_shards": []}
 
 
-def test_many_are_cancelled_only_when_somebody_says_so() -> None:
+def test_many_are_cancelled_only_after_confirmation() -> None:
     answers = [many(3, dry=True), many(3, dry=True), many(3, 2, 1), many(3, 1, 0, 2)]
     arguments = ["cancel", "--topic", "t", "--key", "7", "--due-after", "soon", "--due-before", "1767225630000"]
     with answering([(200, one) for one in answers]) as server:

@@ -71,7 +71,7 @@ def test_text_arrives_as_it_was_sent(shared: Server, value: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["größe", "漢字", "a b", "a%00b", "..", "x" * 250])
-def test_a_topic_that_cannot_be_is_a_problem_that_says_what_can(shared: Server, topic: str) -> None:
+def test_an_invalid_topic_name_is_a_problem_that_names_what_is_valid(shared: Server, topic: str) -> None:
     quoted = topic.replace("..", "%2E%2E")
     answer = _post(shared, quoted, {"value": 1})
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
@@ -89,7 +89,7 @@ def test_a_key_keeps_the_order_of_what_is_due_in_order(shared: Server) -> None:
 # --- operations
 
 
-def test_a_cancelled_message_is_never_delivered_and_says_so(shared: Server) -> None:
+def test_a_cancelled_message_is_never_delivered_and_shows_as_cancelled(shared: Server) -> None:
     first, second = send(shared.url, "cancelled", ["never", "later"], delay="800ms")
     path = f"{shared.url}/v1/messages/{first['message_id']}"
     assert HTTP.delete(path).status_code == 204

@@ -37,7 +37,7 @@ def test_what_one_process_accepts_another_delivers(running: Callable[..., list[S
     assert (api.stop()[0], worker.stop()[0]) == (0, 0)
 
 
-def test_a_door_without_a_worker_says_that_it_cannot_tell_about_a_message(
+def test_an_api_without_a_worker_answers_that_it_does_not_know_the_message(
     running: Callable[..., list[Server]], topic: str
 ) -> None:
     (api,) = running("api")
@@ -56,7 +56,7 @@ def test_a_server_with_a_worker_knows_its_messages(running: Callable[..., list[S
 
 
 @pytest.mark.parametrize("commands", sample([(("api", "worker", "worker"),), (("serve",),)], every=2))
-def test_nobody_is_told_cancelled_and_gets_the_message(
+def test_no_message_is_delivered_after_a_confirmed_cancel(
     running: Callable[..., list[Server]], topic: str, commands: tuple[str, ...]
 ) -> None:
     server, *_ = running(*commands)
@@ -105,18 +105,18 @@ def test_the_embedded_queue_has_one_process_only(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "error"),
     [
         ('{"nonsense": "1"}', "mq.properties: nonsense: not known to Delayline's own client"),
         ('{"log.nonsense": "1"}', 'mq.properties: No such configuration property: "log.nonsense"'),
     ],
 )
 @pytest.mark.parametrize("command", ["worker", "api"])
-def test_a_property_that_nobody_knows_is_refused(command: str, properties: str, said: str) -> None:
+def test_a_property_that_nobody_knows_is_refused(command: str, properties: str, error: str) -> None:
     settings = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1", "mq__properties": properties}
     ran = run(command, **settings)
     assert ran.code == 2
-    assert said in ran.err
+    assert error in ran.err
 
 
 def test_a_property_that_a_promise_hangs_on_is_refused() -> None:

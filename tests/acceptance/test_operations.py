@@ -25,7 +25,7 @@ def test_of_clients_that_have_seen_one_version_one_moves_the_message(shared: Ser
     assert HTTP.delete(url, headers={"If-Match": '"1"'}).status_code == 204
 
 
-def test_an_operation_that_is_not_waited_for_tells_later_what_came_of_it(shared: Server) -> None:
+def test_an_operation_that_is_not_waited_for_shows_its_result_later(shared: Server) -> None:
     message_id = send(shared.url, "later", ["x"], delay="1h")[0]["message_id"]
     url = f"{shared.url}/v1/messages/{message_id}"
     refused = HTTP.delete(url, headers={"Prefer": "respond-async", "If-Match": '"7"'})

@@ -18,16 +18,16 @@ Running = Callable[..., list[Server]]
 
 
 def answered(ask: Callable[[], httpx.Response], within_s: float = 60.0) -> httpx.Response:
-    """The first answer that is not "ask again"; that says when."""
+    """The first answer that is not "ask again", which has `Retry-After`."""
 
-    def told() -> httpx.Response:
+    def checked() -> httpx.Response:
         answer = ask()
         if answer.status_code == 503:
             assert answer.json()["type"] == "/problems/owner-unavailable"
             assert answer.headers["retry-after"] == "1"
         return answer
 
-    return wait_for(told, lambda answer: answer.status_code != 503, within_s)
+    return wait_for(checked, lambda answer: answer.status_code != 503, within_s)
 
 
 def operate(url: str, method: str, message_id: str, **options: Any) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""What README.md tells a newcomer to type, typed."""
+"""The commands of README.md, run."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ def test_tail_shows_the_message_of_the_readme_when_it_is_due(server: Server) -> 
     assert moment >= found[2]
 
 
-def test_what_the_server_says_at_its_start_is_what_the_readme_says(server: Server) -> None:
+def test_the_server_prints_at_its_start_what_the_readme_describes(server: Server) -> None:
     welcome = server.log.read_text()
     assert f"listens on {server.url} (embedded queue, data in {server.data_dir})" in welcome
     assert curl_in(welcome) == typed_at(curl_in(README), server)
@@ -51,7 +51,7 @@ def test_what_the_server_says_at_its_start_is_what_the_readme_says(server: Serve
 
 
 @pytest.mark.thorough
-def test_the_server_says_its_port_where_any_may_be_taken(tmp_path: Path) -> None:
+def test_the_server_prints_its_port_where_any_may_be_taken(tmp_path: Path) -> None:
     command = [DELAYLINE, "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as serving:
         assert serving.stdout is not None

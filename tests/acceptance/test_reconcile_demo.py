@@ -1,4 +1,4 @@
-"""`make reconcile-demo`, and what docs/reconcile.md says to type behind it."""
+"""`make reconcile-demo`, and the command of docs/reconcile.md after it."""
 
 import os
 import shutil
@@ -26,10 +26,10 @@ def play(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder that a play has left, and what it has said. Skips without Java, and fails where CI is set."""
+    """The folder that a play has left, and its output. Skips without Java, and fails where CI is set."""
     if shutil.which("java") is None:
-        say = pytest.fail if os.environ.get("CI") else pytest.skip
-        say("no Spark: there is no java on the path")
+        give_up = pytest.fail if os.environ.get("CI") else pytest.skip
+        give_up("no Spark: there is no java on the path")
     folder = tmp_path_factory.mktemp("demo") / "data-demo"
     ended = play(folder)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
@@ -38,7 +38,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.mark.thorough
 def test_the_job_finds_exactly_what_was_done_to_the_queue(played: tuple[Path, str]) -> None:
-    folder, said = played
+    folder, printed = played
     summary = decode_summary((folder / "ledger" / "runs" / "1" / "summary.json").read_bytes())
     found: dict[str, int] = {}
     for finding in summary.findings:
@@ -54,15 +54,15 @@ def test_the_job_finds_exactly_what_was_done_to_the_queue(played: tuple[Path, st
     assert all(topic.ledger.difference == 0 for topic in summary.topics)
     assert all(topic.ledger.pending == 4 for topic in summary.topics)
     assert sum(topic.ledger.accepted for topic in summary.topics) > 3000
-    assert "exit code 2" in said
+    assert "exit code 2" in printed
     lost = [finding for finding in summary.findings if finding.category == "missing"]
-    assert all(f"missing: {finding.id} lies in delayline.buffer.orders" in said for finding in lost)
+    assert all(f"missing: {finding.id} lies in delayline.buffer.orders" in printed for finding in lost)
 
 
 @pytest.mark.thorough
-def test_what_was_missing_is_delivered_after_the_repair_and_the_next_run_says_so(played: tuple[Path, str]) -> None:
-    folder, said = played
-    assert "4 messages sent again" in said
+def test_what_was_missing_is_delivered_after_the_repair_and_the_next_run_reports_it(played: tuple[Path, str]) -> None:
+    folder, printed = played
+    assert "4 messages sent again" in printed
     summary = decode_summary((folder / "ledger" / "runs" / "2" / "summary.json").read_bytes())
     orders = next(topic for topic in summary.topics if topic.topic == "orders")
     assert "missing" not in orders.findings

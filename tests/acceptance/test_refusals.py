@@ -1,5 +1,5 @@
-"""A server that cannot start says why in one sentence, without a traceback, and ends: 2 where a setting is to be
-changed, 1 where something around it is."""
+"""A server that cannot start prints the reason in one sentence, without a traceback, and ends: 2 where a setting is
+to be changed, 1 where something around it is."""
 
 import os
 import re
@@ -155,7 +155,7 @@ def test_two_servers_with_folders_of_their_own_run_side_by_side(server: Server, 
     assert found == [["here"], ["there"]]
 
 
-def test_a_door_that_is_opened_to_others_on_purpose_says_so_in_the_log(make_server: MakeServer) -> None:
+def test_a_port_that_is_opened_to_others_on_purpose_is_logged(make_server: MakeServer) -> None:
     opened, closed = make_server("a", api__host="0.0.0.0", api__auth="none-on-any-address"), make_server("b")
     for server in (opened, closed):
         server.start()

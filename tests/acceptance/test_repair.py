@@ -49,7 +49,7 @@ def state(server: Server, message_id: str) -> str:
 
 
 def lose(queue: Queue, names: Names, message_id: str) -> None:
-    """A decision that nobody has made and that no outcome row tells of."""
+    """A decision without an operation and without an outcome row."""
     found = MessageId.parse(message_id)
     body = encode_decision([Key(found.due_ms, found.offset)])
     queue.append([Append(names.buffer(found.shard.topic), found.shard.name, body)]).result(10)

@@ -60,9 +60,9 @@ def test_an_older_copy_of_the_queue_with_its_mark_is_refused(image: Path, data: 
     put_back(image, data, *QUEUE, *(["index"] if index == "earlier" else []))
     if index == "removed":
         lost(data / "index")
-    said = refused(data)
-    assert f"({data / 'index.mark'} says so)" in said
-    assert "delayline.buffer.orders/0 ends at 3, acknowledged up to" in said
+    output = refused(data)
+    assert f"(according to {data / 'index.mark'})" in output
+    assert "delayline.buffer.orders/0 ends at 3, acknowledged up to" in output
     assert not scrub(data / "queue", "delayline", data / "index.mark").whole
 
 
@@ -74,9 +74,9 @@ def test_once_the_loss_is_accepted_no_offset_is_used_again_and_the_next_start_ne
     put_back(image, data, *QUEUE)
     assert start(data, accept_loss=True) == 10
     assert start(data) == 10
-    said = read_mark(data / "queue.mark")
-    assert said is not None
-    assert {log: said.ends[log] for log in known.ends} == known.ends
+    acknowledged = read_mark(data / "queue.mark")
+    assert acknowledged is not None
+    assert {log: acknowledged.ends[log] for log in known.ends} == known.ends
     assert (data / "index.mark").read_bytes() == (data / "queue.mark").read_bytes()
 
 
@@ -118,13 +118,13 @@ def test_a_mark_whose_rows_are_cut_off_is_damaged(data: Path) -> None:
     assert f"{mark} is damaged" in refused(data)
 
 
-def test_without_its_mark_the_second_one_says_which_offsets_are_used_up(image: Path, data: Path) -> None:
+def test_without_its_mark_the_second_one_has_the_offsets_that_are_used_up(image: Path, data: Path) -> None:
     put_back(image, data, "queue")
     lost(data / "queue.mark")
     known = read_mark(data / "index.mark")
     assert known is not None
     assert "is gone" in refused(data)
     start(data, accept_loss=True)
-    said = read_mark(data / "queue.mark")
-    assert said is not None
-    assert {log: said.ends[log] for log in known.ends} == known.ends
+    acknowledged = read_mark(data / "queue.mark")
+    assert acknowledged is not None
+    assert {log: acknowledged.ends[log] for log in known.ends} == known.ends

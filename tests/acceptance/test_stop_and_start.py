@@ -109,7 +109,7 @@ def test_sigterm_ends_it_soon_under_load_and_with_an_open_stream_and_loses_nothi
     assert any(line.startswith("data:") for line in rest)
 
 
-def test_a_stop_with_nothing_to_do_says_so_and_leaves_no_trace_of_trouble(server: Server) -> None:
+def test_a_stop_with_nothing_to_do_is_logged_and_leaves_no_trace_of_trouble(server: Server) -> None:
     code, seconds = server.stop()
     log = server.log.read_text()
     assert (code, "stopped" in log, "Traceback" in log) == (0, True, False)

@@ -71,7 +71,7 @@ def test_a_paused_topic_delivers_nothing_until_it_is_resumed(shared: Server) -> 
     assert answer_of(run("get", sent["message_id"], "--json", url=shared.url))["state"] == "delivered"
 
 
-def test_a_topic_is_purged_only_when_somebody_says_so(shared: Server) -> None:
+def test_a_topic_is_purged_only_after_confirmation(shared: Server) -> None:
     for _ in range(2):
         run("send", "purging", "x", "--delay", "1h", url=shared.url)
     counted = wait_for(lambda: run("purge", "purging", "--dry-run", url=shared.url), lambda ran: ran.out[0] == "2")

@@ -23,7 +23,7 @@ def main() -> int:
             )
             while kafka.nodes[0].running:
                 time.sleep(0.5)
-        print("The broker ended by itself; its log says why.", file=sys.stderr)
+        print("The broker ended by itself; see its log.", file=sys.stderr)
     except Unavailable as error:
         print(f"No Kafka: {error}.", file=sys.stderr)
     except KeyboardInterrupt:

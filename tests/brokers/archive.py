@@ -1,6 +1,6 @@
 """Loaded classes of a broker, kept for the JVMs after it (class data sharing, JEP 350): half of what a start costs.
 
-A JVM whose jars or version are not those of the archive says so on stderr and starts without it.
+A JVM whose jars or version are not those of the archive warns on stderr and starts without it.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ def options(lib: Path) -> list[str]:
 
 
 def make_once(lib: Path, dump: Callable[[Path], None]) -> None:
-    """By `dump`, which is told where to. Tried once for these jars: some JVMs make none."""
+    """By `dump`, which gets the path. Tried once for these jars: some JVMs make none."""
     archive = file(lib)
     with archive.with_suffix(".lock").open("a+") as lock:  # two test processes may need it at once
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -16,7 +16,7 @@ _POM = Path(__file__).with_name("pom.xml")
 
 
 class Unavailable(Exception):
-    """No broker can be had here; the text says why, in one sentence."""
+    """No broker can be had here; the text is the reason, in one sentence."""
 
 
 def fetch(version: str = NEWEST) -> Path:

@@ -1,4 +1,4 @@
-"""A process that is ended with its starter, told by signals, and started anew."""
+"""A process that is ended with its starter, controlled by signals, and started anew."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ GUARD = Path(__file__).with_name("guard.py")
 
 
 class Guarded:
-    """One command at a time; what it says goes to the end of `log`. Signals are sent to its pid alone, and only while
+    """One command at a time; its output goes to the end of `log`. Signals are sent to its pid alone, and only while
     its guard lives: a pid that was given to somebody else is never hit."""
 
     def __init__(self, log: Path) -> None:
@@ -36,7 +36,7 @@ class Guarded:
             stdout=subprocess.PIPE,
             text=True,
             env=environ,
-            start_new_session=True,  # an interrupt at the keyboard is for us; we tell the process
+            start_new_session=True,  # an interrupt at the keyboard is for us; we pass it to the process
         )
         self.pid = int(_pipe(guard.stdout).readline())
 

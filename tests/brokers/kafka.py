@@ -182,8 +182,8 @@ class Kafka:
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Until each of the nodes that run knows all of them, and thus who leads what: one that is behind would tell
-        a client that a partition has no leader. Raises Unavailable."""
+        """Until each of the nodes that run knows all of them, and thus who leads what: one that is behind would
+        answer a client that a partition has no leader. Raises Unavailable."""
         deadline = time.monotonic() + START_S
         running = [node for node in self.nodes if node.running]
         while not all(_known_to(node) == len(running) for node in running):
@@ -193,7 +193,7 @@ class Kafka:
             time.sleep(0.2)
 
     def save(self, folder: Path, *patterns: str) -> None:
-        """Copy what the nodes have said, and the folders of these partitions, for whoever looks for a cause."""
+        """Copy the nodes' logs, and the folders of these partitions, for whoever looks for a cause."""
         for node in self.nodes:
             kept = folder / node.log.parent.name
             kept.mkdir(parents=True, exist_ok=True)

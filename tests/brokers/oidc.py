@@ -75,7 +75,7 @@ def endpoint(answer: Answer) -> Iterator[str]:
                 self.close_connection = True  # whoever asked has gone
 
         def log_message(self, format: str, *args: object) -> None:
-            """Tests say what they saw."""
+            """Tests print what they saw."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

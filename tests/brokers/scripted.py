@@ -2,7 +2,7 @@
 in mind for.
 
 One listener per node, and answers rewritten so that a client stays behind them (`proxy.kafka.view.rewrite`). Every
-request is told to the script as an `Asked`, which says what becomes of it:
+request goes to the script as an `Asked`, which decides what happens to it:
 
     FORWARD         nothing special
     CUT_BEFORE      the broker never hears of it, the connection ends
@@ -126,7 +126,7 @@ class _Cut(Exception):
 @dataclass
 class Scripted:
     """In front of `upstream`, with a door for each of its servers, of which any may be gone. `script` may be
-    exchanged at any time; it is called by one thread at a time, and `always` has its say where that forwards. `seen`
+    exchanged at any time; it is called by one thread at a time, and `always` decides where that forwards. `seen`
     is every request, in the order in which they came."""
 
     upstream: str

@@ -66,7 +66,7 @@ def test_the_guard_ends_with_what_it_guards(guarded: tuple[subprocess.Popen[str]
     assert process.wait(10) != 0
 
 
-def test_without_java_there_is_no_broker_and_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_there_is_no_broker_and_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(Unavailable, match="no java"):
         Kafka()

@@ -1,4 +1,4 @@
-"""The scripted broker does what its script says, to a client that has no say in it."""
+"""The scripted broker follows its script, whatever the client is."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -121,7 +121,7 @@ def test_an_answer_is_held_until_it_may_come(scripted: Scripted, client: WireCli
         assert initialised(client, name).producer_epoch == 1
 
 
-def test_a_client_is_told_what_the_broker_never_said(scripted: Scripted, client: WireClient) -> None:
+def test_a_client_gets_what_the_broker_never_sent(scripted: Scripted, client: WireClient) -> None:
     name = ready(client)
     with scripted.following(on(ApiKey.INIT_PRODUCER_ID, Instead(ErrorCode.NOT_COORDINATOR))):
         assert initialised(client, name).error_code == ErrorCode.NOT_COORDINATOR

@@ -28,8 +28,8 @@ def chromium() -> str:
     """Its path. Skips where there is none, and fails instead where CI is set."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
-        say = pytest.fail if os.environ.get("CI") else pytest.skip
-        say("no Chromium: tests/console/install.sh installs Debian's")
+        give_up = pytest.fail if os.environ.get("CI") else pytest.skip
+        give_up("no Chromium: tests/console/install.sh installs Debian's")
     return found
 
 
@@ -87,7 +87,7 @@ def send(server: Server, topic: str) -> Send:
 @pytest.fixture
 def open_page(browser: Browser, server: Server) -> Iterator[OpenPage]:
     """`open_page("#/send", width=360)`: a page of the console. Whatever it logs as an error fails the test, but for
-    answers that say no: those are the server's."""
+    answers that refuse: those are the server's."""
     contexts = []
     errors: list[str] = []
 
@@ -126,7 +126,7 @@ def read_again(page: Page) -> None:
 
 
 def answering(page: Page, path: str, document: Any, status: int = 200) -> None:
-    """From now on the page gets this for the path, whatever the server would say."""
+    """From now on the page gets this for the path, whatever the server would answer."""
     kind = "application/json" if status < 400 else "application/problem+json"
 
     def fulfil(route: Route) -> None:

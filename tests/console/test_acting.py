@@ -1,4 +1,4 @@
-"""What is done by hand, and what the server says about it."""
+"""What is done by hand, and what the server answers to it."""
 
 import re
 from typing import Any
@@ -74,7 +74,7 @@ def test_a_fault_stands_next_to_the_field_it_is_about(open_page: OpenPage, topic
 
 
 @pytest.mark.thorough
-def test_what_the_server_never_sees_is_said_at_its_field_too(open_page: OpenPage) -> None:
+def test_what_the_server_never_sees_is_shown_at_its_field_too(open_page: OpenPage) -> None:
     page = open_page("#/send")
     page.get_by_label("Value", exact=True).fill("1")
     page.get_by_role("button", name="Send").click()
@@ -118,7 +118,7 @@ def test_a_message_is_moved(open_page: OpenPage, send: Send) -> None:
 
 
 @pytest.mark.thorough
-def test_a_dialog_stays_open_with_what_the_server_said(open_page: OpenPage, send: Send) -> None:
+def test_a_dialog_stays_open_with_the_server_s_error(open_page: OpenPage, send: Send) -> None:
     sent = send("x", delay="1h")
     page = opened(open_page, sent["message_id"], "Reschedule")
     page.get_by_label("Delay from now").fill("whenever")
@@ -186,7 +186,7 @@ def test_a_message_that_would_expire_before_it_is_due_is_refused_at_the_field(
 
 
 @pytest.mark.thorough
-def test_a_schedule_that_cannot_be_is_told_before_it_is_sent(open_page: OpenPage, topic: str) -> None:
+def test_a_schedule_that_cannot_be_is_shown_before_it_is_sent(open_page: OpenPage, topic: str) -> None:
     page = open_page(f"#/send?topic={topic}")
     page.get_by_label("Delay", exact=True).fill("4000d")
     expect(page.locator(".preview")).to_contain_text("3650d")
@@ -222,7 +222,7 @@ def test_all_that_match_are_counted_before_they_are_cancelled(
     assert {state(server, message_id) for message_id in ids["8"]} == {"pending"}
 
 
-def test_what_was_not_all_of_it_is_said(open_page: OpenPage, send: Send, topic: str) -> None:
+def test_an_incomplete_result_is_shown_as_such(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x", delay="1h")
     page = open_page(f"#/messages?topic={topic}")
     counts = {"matched": 1234, "cancelled": 1200, "too_late": 4, "unknown": 30, "dry_run": False}
@@ -231,8 +231,10 @@ def test_what_was_not_all_of_it_is_said(open_page: OpenPage, send: Send, topic: 
     page.get_by_role("button", name="Cancel all that match").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"No owner answers for these shards right now: {topic}.3")
     page.get_by_role("button", name="Cancel them").click()
-    said = "1,200 messages of 1,234 cancelled, 4 too late, 30 unknown. That was not all of it: ask again to go on."
-    expect(page.locator(".toast")).to_contain_text(said)
+    sentence = (
+        "1,200 messages of 1,234 cancelled, 4 too late, 30 unknown. That was not all of it: ask again to go on."
+    )
+    expect(page.locator(".toast")).to_contain_text(sentence)
 
 
 def test_a_purge_counts_and_wants_the_topics_name_typed(

@@ -96,7 +96,7 @@ def test_all_are_counted_before_they_are_sent_again(letters: Page, server: Serve
 
 
 @pytest.mark.thorough
-def test_a_topic_without_dead_letters_says_so(open_page: OpenPage, server: Server) -> None:
+def test_a_topic_without_dead_letters_shows_that(open_page: OpenPage, server: Server) -> None:
     HTTP.post(f"{server.url}/v1/topics/fine/messages", json={"value": 1}).raise_for_status()
     expect(
         open_page("#/topics/fine/dead").get_by_text("No dead letters: everything could be delivered.")

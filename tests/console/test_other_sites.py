@@ -43,7 +43,7 @@ def site(html: str) -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def deceived(playwright: Playwright) -> Iterator[Browser]:
-    """A browser for which both names are this machine, as their owner's DNS says."""
+    """A browser for which both names are this machine, by their owner's DNS."""
     path: str = playwright.path  # type: ignore[attr-defined]
     rules = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1,MAP {REBOUND} 127.0.0.1"
     browser = playwright.chromium.launch(executable_path=path, args=[rules, *(f"--{flag}" for flag in QUIET)])

@@ -1,4 +1,4 @@
-"""What the console says when not all is well."""
+"""What the console shows when not all is well."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_a_problem_of_the_server_is_shown_as_it_is(open_page: OpenPage, send: Se
 
 
 @pytest.mark.thorough
-def test_an_answer_of_something_in_between_is_told_from_one_of_the_server(open_page: OpenPage) -> None:
+def test_an_answer_of_something_in_between_is_distinguished_from_one_of_the_server(open_page: OpenPage) -> None:
     page = open_page()
     page.route("**/v1/topics", lambda route: route.fulfill(status=502, body="<html>Bad Gateway"))
     read_again(page)

@@ -86,7 +86,7 @@ def test_a_message_that_ends_while_it_is_shown_keeps_what_it_carried(
 
 
 @pytest.mark.thorough
-def test_a_message_that_never_was_is_a_problem_as_the_server_tells_it(open_page: OpenPage) -> None:
+def test_a_message_that_never_was_is_shown_as_the_server_s_problem(open_page: OpenPage) -> None:
     page = open_page("#/messages/orders.0.999999.1767225630000")
     expect(page.locator("main .notice")).to_contain_text("404 not-found, request ")
 
@@ -136,14 +136,14 @@ def test_times_are_local_or_utc_and_the_choice_stays(open_page: OpenPage, send: 
 
 
 @pytest.mark.thorough
-def test_the_footer_says_what_installation_this_is(open_page: OpenPage) -> None:
+def test_the_footer_names_the_installation(open_page: OpenPage) -> None:
     footer = open_page().get_by_role("contentinfo")
     expect(footer).to_contain_text("namespace delayline")
     expect(footer).to_contain_text("delivers exactly once")
 
 
 @pytest.mark.thorough
-def test_a_topic_says_how_it_stands(open_page: OpenPage, send: Send, topic: str) -> None:
+def test_a_topic_shows_its_state(open_page: OpenPage, send: Send, topic: str) -> None:
     for _ in range(3):
         send("x", delay="1h")
     page = open_page()
@@ -250,7 +250,7 @@ def test_a_message_is_opened_by_its_id(open_page: OpenPage, send: Send) -> None:
 
 
 @pytest.mark.thorough
-def test_a_message_tells_what_happened_to_it(open_page: OpenPage, send: Send, server: Server) -> None:
+def test_a_message_has_its_history(open_page: OpenPage, send: Send, server: Server) -> None:
     sent = send("x", delay="1h", own_id="order-7", ttl="10m")
     moved = HTTP.patch(f"{server.url}/v1/messages/{sent['message_id']}", json={"schedule": {"delay": "2h"}})
     moved.raise_for_status()
@@ -263,7 +263,7 @@ def test_a_message_tells_what_happened_to_it(open_page: OpenPage, send: Send, se
 
 
 @pytest.mark.thorough
-def test_a_message_that_repeats_says_how(open_page: OpenPage, send: Send) -> None:
+def test_a_message_that_repeats_shows_how(open_page: OpenPage, send: Send) -> None:
     sent = send("x", cron="0 9 1 7 *", time_zone="Europe/Berlin", times=3)
     facts = open_page(f"#/messages/{sent['message_id']}").locator(".facts")
     expect(facts).to_contain_text("0 9 1 7 * in Europe/Berlin, ")

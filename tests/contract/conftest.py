@@ -1,6 +1,6 @@
 """Every queue that the contract suite runs over.
 
-A test that is about what only a queue in this process can promise says so: `@local_only("why")`; one that is about
+A test that is about what only a queue in this process can promise is marked: `@local_only("why")`; one that is about
 what RocketMQ has nothing for: `@not_on_rocketmq("why")`.
 """
 

@@ -22,7 +22,7 @@ JOIN_S = 10.0
 
 def append(queue: LocalQueue, topic: str, partition: str, *bodies: bytes) -> list[Position]:
     """Where transactions leave holes in a log, one after the other: offsets then follow without a gap. Each is waited
-    for: of a record that had to be sent again while a later one was stored, librdkafka does not tell the offset."""
+    for: of a record that had to be sent again while a later one was stored, librdkafka does not report the offset."""
     records = [Append(topic, partition, body) for body in bodies]
     groups = [[record] for record in records] if getattr(queue, "holes", False) else [records]
     return [position for group in groups for position in queue.append(group).result(JOIN_S)]
@@ -37,7 +37,7 @@ def buffer(queue: LocalQueue, topic: str = "orders") -> str:
     return queue.ensure_buffer(topic, DEFAULT_RULES).name
 
 
-def say_audited(queue: Any, shard: Shard, offset: int, metadata: str) -> None:
+def commit_audited(queue: Any, shard: Shard, offset: int, metadata: str) -> None:
     """What the reconcile job leaves behind. `metadata` is JSON, as beside a committed offset."""
     if isinstance(queue, MemoryQueue):
         queue.audit_positions[shard] = decode_metadata(offset, metadata)
@@ -47,7 +47,7 @@ def say_audited(queue: Any, shard: Shard, offset: int, metadata: str) -> None:
         file.with_name("new").write_bytes(msgspec.json.encode(msgspec.json.decode(metadata) | positions))
         file.with_name("new").rename(file)
     else:
-        queue.say_audited(shard, offset, metadata)
+        queue.commit_audited(shard, offset, metadata)
 
 
 def in_thread(call: Any, *args: Any) -> Thread:

@@ -154,11 +154,11 @@ class SuiteSource:
     def seek(self, shard: Shard, offset: int) -> None:
         self._source.seek(self._names.shard_out(shard), offset)
 
-    def pause(self, shard: Shard) -> None:
-        self._source.pause(self._names.shard_out(shard))
+    def pause_fetch(self, shard: Shard) -> None:
+        self._source.pause_fetch(self._names.shard_out(shard))
 
-    def resume(self, shard: Shard) -> None:
-        self._source.resume(self._names.shard_out(shard))
+    def resume_fetch(self, shard: Shard) -> None:
+        self._source.resume_fetch(self._names.shard_out(shard))
 
     def release(self, shards: Sequence[Shard]) -> None:
         self._source.release([self._names.shard_out(shard) for shard in shards])
@@ -205,7 +205,7 @@ class SuiteSink:
             part,
             shard=self._names.shard_out(part.shard),
             deliveries=[Delivery(wrap(body), at_ms) for body, at_ms in part.deliveries],
-            elsewhere=[self._names.append_out(append) for append in part.elsewhere],
+            cross_partition=[self._names.append_out(append) for append in part.cross_partition],
             **{name: [wrap(body) for body in getattr(part, name)] for name in ("appends", "audit", "dead")},
         )
 
@@ -282,7 +282,7 @@ class SuiteQueue:
 
     def _settle(self, topic: str, partition: str) -> None:
         """What has been committed is seen a moment later: when the transaction's marker stands in the log."""
-        with suppress(QueueError):  # the read itself will say what is wrong
+        with suppress(QueueError):  # the read itself will report what is wrong
             self._queue.is_stable(topic, partition, PATIENCE_S)
 
     def offsets(self, topic: str, partition: str) -> tuple[int, int]:

@@ -47,7 +47,7 @@ class SuiteQueue(on_brokers.SuiteQueue):
         made = self._broker.create_topics([NewTopic(name, self._partitions, 1, config=self._config)])
         made[name].exception()
 
-    def say_audited(self, shard: Shard, offset: int, metadata: str) -> None:
+    def commit_audited(self, shard: Shard, offset: int, metadata: str) -> None:
         """As the reconcile job commits it."""
         topic, name = self._names.shard_out(shard)
         settings = self._settings

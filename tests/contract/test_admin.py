@@ -14,7 +14,7 @@ from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
 from tests.contract.conftest import NAMESPACE, MakeQueue, local_only, not_on_rocketmq
-from tests.contract.drive import append, bodies, buffer, say_audited, start_worker
+from tests.contract.drive import append, bodies, buffer, commit_audited, start_worker
 
 SHARD = Shard("orders", "0")
 NO_JOB = "the reconcile job does not read it: nobody has read a buffer"
@@ -39,7 +39,7 @@ def test_every_topic_has_its_own_identity(queue: LocalQueue) -> None:
     assert queue.ensure_topic("orders").topic_id != queue.ensure_topic("mail").topic_id
 
 
-def test_an_unknown_topic_is_said_to_be_unknown(queue: LocalQueue) -> None:
+def test_an_unknown_topic_is_reported_as_unknown(queue: LocalQueue) -> None:
     with pytest.raises(TopicUnknown):
         queue.topic("orders")
 
@@ -214,24 +214,24 @@ def test_where_no_job_ever_ran_nobody_has_read_a_buffer(queue: LocalQueue, ten: 
 
 
 @not_on_rocketmq(NO_JOB)
-def test_how_far_the_job_has_read_a_buffer_is_what_it_has_said_last(queue: LocalQueue, ten: str) -> None:
-    say_audited(queue, SHARD, 3, '{"v":1,"at":1767225600000}')
+def test_how_far_the_job_has_read_a_buffer_is_what_it_has_committed_last(queue: LocalQueue, ten: str) -> None:
+    commit_audited(queue, SHARD, 3, '{"v":1,"at":1767225600000}')
     assert queue.audited(SHARD) == Audited(3, 1767225600000)
-    say_audited(queue, SHARD, 5, '{"v":1,"at":1767225600001}')
+    commit_audited(queue, SHARD, 5, '{"v":1,"at":1767225600001}')
     assert queue.audited(SHARD) == Audited(5, 1767225600001)
 
 
 @not_on_rocketmq(NO_JOB)
 def test_of_a_buffer_that_is_new_since_its_last_run_the_job_has_read_nothing(queue: LocalQueue, ten: str) -> None:
-    say_audited(queue, SHARD, 3, '{"v":1,"at":1767225600000}')
+    commit_audited(queue, SHARD, 3, '{"v":1,"at":1767225600000}')
     assert queue.audited(Shard("orders", "1")) == Audited(0, 1767225600000)
 
 
 @not_on_rocketmq(NO_JOB)
-def test_what_the_job_has_said_must_be_readable(queue: LocalQueue, ten: str) -> None:
+def test_the_job_s_positions_must_be_readable(queue: LocalQueue, ten: str) -> None:
     if isinstance(queue, MemoryQueue):
         pytest.skip("it is handed over as it is")
-    say_audited(queue, SHARD, 3, '{"v":2,"at":1}')
+    commit_audited(queue, SHARD, 3, '{"v":2,"at":1}')
     with pytest.raises(UnknownFormat):
         queue.audited(SHARD)
 

@@ -122,7 +122,7 @@ def test_the_limit_of_an_unknown_topic_is_unknown(queue: LocalQueue) -> None:
         queue.record_bytes_max("nowhere")
 
 
-def test_records_of_many_threads_are_each_stored_once_where_their_position_says(orders: LocalQueue) -> None:
+def test_records_of_many_threads_are_each_stored_once_at_their_position(orders: LocalQueue) -> None:
     def produce(number: int) -> dict[tuple[str, int], bytes]:
         records = [Append("orders", str(n % 4), b"%d-%d" % (number, n)) for n in range(50)]
         positions = [orders.append([record]).result(JOIN_S)[0] for record in records]

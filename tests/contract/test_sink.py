@@ -23,7 +23,7 @@ EVERYTHING = {
     "appends": [b"r"],
     "audit": [b"u"],
     "dead": [b"x"],
-    "elsewhere": [Append(RETRY, "0", b"y")],
+    "cross_partition": [Append(RETRY, "0", b"y")],
 }
 
 
@@ -120,14 +120,14 @@ def test_an_empty_commit_is_done(worker: Worker) -> None:
     worker.sink.commit([])
 
 
-# --- elsewhere
+# --- cross-partition appends
 
 
 def test_a_groups_topic_is_made_like_the_target_when_the_first_record_goes_there(make_queue: MakeQueue) -> None:
     queue = make_queue(partitions=3)
     worker = start_worker(queue)
-    worker.commit(OTHER, elsewhere=[Append(RETRY, "1", b"a"), Append(RETRY, "1", b"b")])
-    worker.commit(SHARD, elsewhere=[Append(f"{NAMESPACE}.dlq.billing", "0", b"c")])
+    worker.commit(OTHER, cross_partition=[Append(RETRY, "1", b"a"), Append(RETRY, "1", b"b")])
+    worker.commit(SHARD, cross_partition=[Append(f"{NAMESPACE}.dlq.billing", "0", b"c")])
     assert queue.topic(RETRY).partitions == ("0", "1", "2")
     assert bodies(queue, RETRY, "1") == [b"a", b"b"]
     assert in_group_topic(queue, f"{NAMESPACE}.dlq.billing") == [b"c"]
@@ -136,13 +136,13 @@ def test_a_groups_topic_is_made_like_the_target_when_the_first_record_goes_there
 def test_a_groups_topic_with_fewer_partitions_is_written_modulo_their_count(make_queue: MakeQueue) -> None:
     queue = make_queue(partitions=2)
     worker = start_worker(queue)
-    worker.commit(SHARD, elsewhere=[Append(RETRY, number, number.encode()) for number in ("0", "1", "2", "5")])
+    worker.commit(SHARD, cross_partition=[Append(RETRY, number, number.encode()) for number in ("0", "1", "2", "5")])
     assert [bodies(queue, RETRY, partition) for partition in "01"] == [[b"0", b"2"], [b"1", b"5"]]
 
 
 def test_another_partition_of_the_buffer_is_appended_to_and_fetched(queue: LocalQueue, worker: Worker) -> None:
     worker.seek_all()
-    worker.commit(SHARD, elsewhere=[Append(buffer(queue), "3", b"a")], appends=[b"b"])
+    worker.commit(SHARD, cross_partition=[Append(buffer(queue), "3", b"a")], appends=[b"b"])
     assert {shard.name: [record.body for record in records] for shard, records in worker.poll().items()} == {
         "0": [b"b"],
         "3": [b"a"],
@@ -155,7 +155,7 @@ def test_a_topic_that_is_no_groups_is_refused_and_the_shard_named(
 ) -> None:
     batch = [
         ShardBatch(OTHER, worker.cursors[OTHER], **EVERYTHING),
-        ShardBatch(SHARD, worker.cursors[SHARD], elsewhere=[Append(topic, "0", b"e")]),
+        ShardBatch(SHARD, worker.cursors[SHARD], cross_partition=[Append(topic, "0", b"e")]),
     ]
     with pytest.raises(DeliveryRefused) as refused:
         worker.sink.commit(batch)
@@ -167,7 +167,7 @@ def test_a_partition_that_the_buffer_does_not_have_is_refused_whatever_the_recor
     queue: LocalQueue, worker: Worker
 ) -> None:
     with pytest.raises(DeliveryRefused) as refused:
-        worker.commit(SHARD, elsewhere=[Append(buffer(queue), "4", b"e")], appends=[b"r"])
+        worker.commit(SHARD, cross_partition=[Append(buffer(queue), "4", b"e")], appends=[b"r"])
     assert (refused.value.shard, refused.value.of_record) == (SHARD, False)
     assert written(queue) == []
 
@@ -178,7 +178,7 @@ def test_what_a_groups_topic_cannot_take_is_named_and_nothing_is_written(make_qu
     room = b"x" * (101 if local(queue) else 101 + HEADER_ROOM_BYTES)
     batch = [
         ShardBatch(OTHER, worker.cursors[OTHER], **EVERYTHING),
-        ShardBatch(SHARD, worker.cursors[SHARD], elsewhere=[Append(RETRY, "0", room)]),
+        ShardBatch(SHARD, worker.cursors[SHARD], cross_partition=[Append(RETRY, "0", room)]),
     ]
     with pytest.raises(DeliveryRefused) as refused:
         worker.sink.commit(batch)
@@ -187,7 +187,7 @@ def test_what_a_groups_topic_cannot_take_is_named_and_nothing_is_written(make_qu
 
 
 def test_the_topics_of_groups_are_not_topics_of_users(queue: LocalQueue, worker: Worker) -> None:
-    worker.commit(SHARD, elsewhere=[Append(RETRY, "0", b"a")])
+    worker.commit(SHARD, cross_partition=[Append(RETRY, "0", b"a")])
     assert queue.topics() == ["orders"]
 
 
@@ -196,7 +196,7 @@ def test_a_groups_topic_beyond_the_limit_of_topics_is_refused(make_queue: MakeQu
     queue = make_queue(topics_max=4)
     worker = start_worker(queue)  # two of its own, the topic, its buffer
     with pytest.raises(DeliveryRefused) as refused:
-        worker.commit(SHARD, elsewhere=[Append(RETRY, "0", b"a")])
+        worker.commit(SHARD, cross_partition=[Append(RETRY, "0", b"a")])
     assert refused.value.of_record
 
 
@@ -323,7 +323,7 @@ def test_a_delivery_that_the_target_cannot_take_is_named_and_nothing_is_written(
     assert written(queue) == []
 
 
-def test_what_a_worker_says_about_a_record_may_be_larger_than_a_record(make_queue: MakeQueue) -> None:
+def test_what_a_worker_writes_about_a_record_may_be_larger_than_a_record(make_queue: MakeQueue) -> None:
     queue = make_queue(record_bytes_max=100)
     worker = start_worker(queue)
     worker.commit(SHARD, appends=[b"r" * 101], audit=[b"u" * 101], dead=[b"x" * 101])

@@ -145,18 +145,18 @@ def test_what_one_poll_fetches_is_bounded_in_bytes(make_queue: MakeQueue) -> Non
 def test_a_paused_shard_waits_while_the_others_go_on(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.seek_all()
-    worker.source.pause(SHARD)
+    worker.source.pause_fetch(SHARD)
     for name in "01":
         append(queue, buffer(queue), name, b"a")
     assert list(worker.poll()) == [SHARDS[1]]
-    worker.source.resume(SHARD)
+    worker.source.resume_fetch(SHARD)
     assert list(worker.poll()) == [SHARD]
 
 
 def test_a_shard_stays_paused_over_a_seek(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     append(queue, buffer(queue), "0", b"a")
-    worker.source.pause(SHARD)
+    worker.source.pause_fetch(SHARD)
     worker.source.seek(SHARD, 0)
     assert worker.quiet()
 
@@ -173,7 +173,7 @@ def out_of_range(events: Sequence[Event]) -> list[Shard]:
     return [event.shard for event in events if isinstance(event, OutOfRange)]
 
 
-def test_reading_below_the_logs_start_is_told_and_never_skipped(queue: LocalQueue) -> None:
+def test_reading_below_the_logs_start_is_reported_and_never_skipped(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     append(queue, buffer(queue), "0", b"a", b"b")
     queue.trim(SHARD, 1)
@@ -182,13 +182,13 @@ def test_reading_below_the_logs_start_is_told_and_never_skipped(queue: LocalQueu
     assert (out_of_range(events), len(events)) == ([SHARD], 1)
 
 
-def test_reading_behind_the_logs_end_is_told(queue: LocalQueue) -> None:
+def test_reading_behind_the_logs_end_is_reported(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.source.seek(SHARD, 1)
     assert out_of_range(worker.source.poll(10, 0)) == [SHARD]
 
 
-def test_a_shard_out_of_range_is_told_once_and_reads_on_after_another_seek(queue: LocalQueue) -> None:
+def test_a_shard_out_of_range_is_reported_once_and_reads_on_after_another_seek(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.source.seek(SHARD, 1)
     worker.source.poll(10, 0)

@@ -52,13 +52,13 @@ class Airflow:
             sys.exit(f"airflow {' '.join(arguments)}: exit code {ran.returncode}\n{ran.stdout[-4000:]}")
         return ran.stdout
 
-    def execute(self, day: int, state: str, said: str) -> None:
-        """The task, once. Raises SystemExit: it ends in another state, or does not say that."""
-        told = self.run("tasks", "test", *TASK, f"2026-01-{day:02}")
-        found = re.findall(r"new_state=(\w+)", told)
-        if found != [state] or said not in told:
-            sys.exit(f"expected {state} and {said!r}, got {found}\n{told[-6000:]}")
-        print(f"{state}: {said}", flush=True)
+    def execute(self, day: int, state: str, expected: str) -> None:
+        """The task, once. Raises SystemExit: it ends in another state, or does not print that."""
+        output = self.run("tasks", "test", *TASK, f"2026-01-{day:02}")
+        found = re.findall(r"new_state=(\w+)", output)
+        if found != [state] or expected not in output:
+            sys.exit(f"expected {state} and {expected!r}, got {found}\n{output[-6000:]}")
+        print(f"{state}: {expected}", flush=True)
 
 
 def main(programs: Path, folder: Path) -> None:

@@ -14,7 +14,7 @@ _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::([-?])([^}]*))?\})")
 
 
 class Missing(Exception):
-    """A variable without which Compose refuses the file; the text is what it says then."""
+    """A variable without which Compose refuses the file; the text is its error then."""
 
 
 def read_compose(environ: Mapping[str, str]) -> dict[str, Any]:

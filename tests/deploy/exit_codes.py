@@ -1,4 +1,4 @@
-"""How a run of the reconcile job ends, as docs/reconcile.md says."""
+"""How a run of the reconcile job ends, as documented in docs/reconcile.md."""
 
 import re
 

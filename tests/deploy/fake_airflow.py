@@ -49,16 +49,16 @@ class Ended(NamedTuple):
 
 
 class SubprocessHook:
-    """`ends` says how each command ends."""
+    """`ends` lists how each command ends."""
 
     ends: ClassVar[Callable[[list[str]], Ended]]
-    told: ClassVar[list[str]] = []
+    signals: ClassVar[list[str]] = []
 
     def run_command(self, command: list[str]) -> Ended:
         return type(self).ends(command)
 
     def send_sigterm(self) -> None:
-        self.told.append("SIGTERM")
+        self.signals.append("SIGTERM")
 
 
 def _module(name: str, *members: Any) -> ModuleType:

@@ -21,7 +21,7 @@ EXECUTORS = 2
 
 
 class Unavailable(Exception):
-    """No Spark can run here; the text says why."""
+    """No Spark can run here; the text is the reason."""
 
 
 class Cluster:
@@ -64,7 +64,7 @@ class Cluster:
             self._start(stack, "worker", ["worker.Worker", *here, *size, self.url], "Successfully registered")
             yield
 
-    def _start(self, stack: ExitStack, name: str, arguments: Sequence[str], said: str) -> None:
+    def _start(self, stack: ExitStack, name: str, arguments: Sequence[str], line: str) -> None:
         process = Guarded(self._folder / f"{name}.log")
         stack.callback(process.wait, 20)
         stack.callback(process.signal, SIGTERM)
@@ -72,7 +72,7 @@ class Cluster:
         package, *rest = arguments
         process.start([spark_class, f"org.apache.spark.deploy.{package}", *rest], self.environment())
         deadline = time.monotonic() + READY_WITHIN_S
-        while said not in process.log.read_text(errors="replace"):
+        while line not in process.log.read_text(errors="replace"):
             if not process.running or time.monotonic() > deadline:
                 raise Unavailable(f"no Spark {name}: {process.log.read_text(errors='replace')[-500:]}")
             time.sleep(0.1)

@@ -41,7 +41,7 @@ def executed(dag: DAG, code: int, ti: TaskInstance) -> Any:
     return task.execute({"ti": ti})
 
 
-def test_a_clean_run_ends_well_and_says_where_its_report_is(dag: DAG) -> None:
+def test_a_clean_run_ends_with_0_and_names_its_report(dag: DAG) -> None:
     ti = TaskInstance()
     assert executed(dag, CLEAN, ti) == REPORT
     assert ti.pushed == {"report": REPORT}
@@ -69,10 +69,10 @@ def test_a_failure_is_tried_again(dag: DAG, code: int) -> None:
 def test_a_task_that_is_given_up_ends_its_run(dag: DAG) -> None:
     (task,) = dag.tasks
     SubprocessHook.ends = staticmethod(lambda command: task.on_kill() or Ended(-15, "ended"))
-    SubprocessHook.told.clear()
+    SubprocessHook.signals.clear()
     with pytest.raises(AirflowException):
         task.execute({"ti": TaskInstance()})
-    assert SubprocessHook.told == ["SIGTERM"]
+    assert SubprocessHook.signals == ["SIGTERM"]
 
 
 def test_one_run_at_a_time_every_quarter_of_an_hour_and_none_for_the_past(dag: DAG) -> None:

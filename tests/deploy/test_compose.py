@@ -24,7 +24,7 @@ SERVICES: dict[str, dict[str, Any]] = DOCUMENT["services"]
 OURS = delayline_services(DOCUMENT)
 
 
-# --- what the file says
+# --- what the file contains
 
 
 def test_the_file_is_what_the_specification_of_compose_allows() -> None:
@@ -114,7 +114,7 @@ def test_health_is_asked_where_the_process_answers(name: str, tmp_path: Path) ->
     assert f"http://127.0.0.1:{port}/readyz" in " ".join(OURS[name]["healthcheck"]["test"])
 
 
-def test_workers_are_told_apart_and_keep_what_is_their_own() -> None:
+def test_workers_are_distinguished_and_keep_what_is_their_own() -> None:
     workers = {name: one for name, one in OURS.items() if one["command"] == ["worker"]}
     assert len(workers) >= 2
     for name, one in workers.items():
@@ -126,7 +126,7 @@ def test_every_container_of_the_job_has_the_name_by_which_it_knows_that_the_one_
     assert OURS["reconcile"]["hostname"] == "reconcile"
 
 
-def test_the_ports_of_the_proxy_are_published_as_clients_are_told() -> None:
+def test_the_ports_of_the_proxy_are_published_as_advertised() -> None:
     proxy = OURS["proxy"]
     settings = load_settings(None, {}, proxy["environment"], Path("/")).proxy.kafka
     ports = f"{settings.port}-{settings.port + settings.nodes_max}"

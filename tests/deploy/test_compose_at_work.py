@@ -36,7 +36,7 @@ HOUR_MS = 3_600_000
 
 
 ELSEWHERE = re.compile(r"LISTENERS?$|LISTENER_SECURITY|QUORUM|NODE_ID|LOG_DIRS|PROCESS_ROLES|CONTROLLER_|HEAP_OPTS")
-"""Variables of the broker that say where it listens and lies, which is another place here, and how large it is."""
+"""Variables of the broker for its address and folder, which are others here, and its size."""
 
 
 def broker_properties() -> dict[str, str]:
@@ -112,7 +112,7 @@ class Running:
         return (self.folder / f"{name}.log").read_text()
 
     def healthy(self, name: str) -> bool:
-        """What the file's own health check says, asked of the other port."""
+        """The result of the file's own health check, asked of the other port."""
         _, program, *arguments = self.services[name]["healthcheck"]["test"]
         assert program == "python"
         moved = [re.sub(r"(http://127\.0\.0\.1):\d+", rf"\1:{self.ports[name]}", one) for one in arguments]
@@ -213,8 +213,8 @@ def test_the_reconcile_job_accounts_for_what_went_through(running: Running, topi
 
 
 def marked(running: Running, topic: str) -> bool:
-    """Whether the audit says that all of the topic's partition 0 has been looked at, and one message waits: what is
-    not said yet the job leaves to its next run."""
+    """Whether by the audit all of the topic's partition 0 has been read, and one message waits: what is not
+    reported yet the job leaves to its next run."""
     marks = [mark for key, mark in audit(running) if key == f"{topic}.0" and mark["kind"] == "low_water"]
     return any(mark["next"] >= 2 and mark["pending"] == 1 for mark in marks)
 

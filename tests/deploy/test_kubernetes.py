@@ -149,7 +149,7 @@ def test_every_worker_is_asked_at_an_address_of_its_own(tmp_path: Path, secrets:
     assert worker.ports["internal"] == settings.internal.port
 
 
-def test_kafka_clients_find_every_node_behind_the_name_that_they_are_told(tmp_path: Path, secrets: Any) -> None:
+def test_kafka_clients_find_every_node_behind_the_advertised_name(tmp_path: Path, secrets: Any) -> None:
     proxy = CONTAINERS["proxy"]
     found = settings_of(proxy, tmp_path).proxy.kafka
     (service,) = (one for one in of_kind("Service") if one["metadata"]["name"] == "delayline-proxy")

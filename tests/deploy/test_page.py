@@ -1,4 +1,4 @@
-"""What docs/deploy.md tells an operator to type and to watch."""
+"""The commands and metrics of docs/deploy.md."""
 
 import re
 import shlex
@@ -21,10 +21,10 @@ def test_a_command_on_the_page_is_one(command: str) -> None:
     assert parse([*command.split(), *options.get(command, [])]) == command
 
 
-def test_images_are_built_as_the_dockerfile_says() -> None:
+def test_images_are_built_as_in_the_dockerfile() -> None:
     built = [shlex.split(line) for line in LINES if line.startswith("docker build ")]
-    said = re.findall(r"^#\s+(docker build .*?)(?:\s+#.*)?$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert built == [shlex.split(line) for line in said]
+    found = re.findall(r"^#\s+(docker build .*?)(?:\s+#.*)?$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert built == [shlex.split(line) for line in found]
 
 
 def test_the_keys_of_the_secret_are_those_that_the_settings_name() -> None:

@@ -1,4 +1,4 @@
-"""The reconcile job on a Spark cluster, with what `make spark-package` makes and as docs/deploy.md says."""
+"""The reconcile job on a Spark cluster, with what `make spark-package` makes and as documented in docs/deploy.md."""
 
 import json
 import re

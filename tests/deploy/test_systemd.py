@@ -52,15 +52,15 @@ def test_systemd_finds_nothing_wrong(installed: Path) -> None:
 
 
 def test_the_service_may_do_little_beside_its_work(installed: Path) -> None:
-    told = analyze("security", "--offline=true", "--no-pager", str(installed / SERVICE.name))
-    (exposure,) = re.findall(r"Overall exposure level for \S+: ([\d.]+)", told)
-    assert float(exposure) < EXPOSURE_MAX, told
+    output = analyze("security", "--offline=true", "--no-pager", str(installed / SERVICE.name))
+    (exposure,) = re.findall(r"Overall exposure level for \S+: ([\d.]+)", output)
+    assert float(exposure) < EXPOSURE_MAX, output
 
 
 def test_the_timer_starts_the_service_every_quarter_of_an_hour() -> None:
     timer = unit(TIMER)["Timer"]
-    told = analyze("calendar", "--iterations=8", timer["OnCalendar"])
-    moments = [datetime.fromisoformat(found) for found in re.findall(r": \w+ ([\d-]+ [\d:]+) UTC", told)]
+    output = analyze("calendar", "--iterations=8", timer["OnCalendar"])
+    moments = [datetime.fromisoformat(found) for found in re.findall(r": \w+ ([\d-]+ [\d:]+) UTC", output)]
     assert len(moments) == 8
     assert {later - earlier for earlier, later in itertools.pairwise(moments)} == {QUARTER}
     assert (timer["Persistent"], timer.get("Unit")) == ("true", None)

@@ -1,4 +1,4 @@
-"""A process that works an embedded queue as hard as it can and says what was acknowledged, until it is killed.
+"""A process that works an embedded queue as hard as it can and prints what was acknowledged, until it is killed.
 
     python -m tests.fault.embedded_child FOLDER RUN
 
@@ -26,7 +26,7 @@ BUFFER = "delayline.buffer.orders"
 PRODUCERS = 3
 
 
-def say(lines: Sequence[str]) -> None:
+def report(lines: Sequence[str]) -> None:
     """In one system call, below the pipe's atomic 4096 bytes: a line is there whole or not at all."""
     os.write(1, "".join(f"{line}\n" for line in lines).encode())
 
@@ -41,7 +41,7 @@ def produce(queue: EmbeddedQueue, name: str) -> None:
             records.append(Append(BUFFER, str(random.randint(1, 3)), body))
         positions = queue.append(records).result()
         for position, record in zip(positions, records, strict=True):
-            say([f"append {position.partition} {position.offset} {record.body.rstrip(b'.').decode()}"])
+            report([f"append {position.partition} {position.offset} {record.body.rstrip(b'.').decode()}"])
 
 
 def deliver(worker: Worker) -> None:
@@ -51,7 +51,7 @@ def deliver(worker: Worker) -> None:
         cursor = replace(worker.cursors[SHARD], next_offset=number)
         body = b"%d" % number
         worker.sink.commit([ShardBatch(SHARD, cursor, [Delivery(body)], [body], [body])])
-        say([f"commit {number}"])
+        report([f"commit {number}"])
         if number % 50 == 0:
             worker.queue.trim(SHARD, number)
 

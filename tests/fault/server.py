@@ -78,11 +78,11 @@ class Server:
                 self._process = prepared.start(command, env=environ, stdout=log, stderr=log)
 
     def wait_ready(self) -> float:
-        """Seconds until `/readyz` says 200."""
+        """Seconds until `/readyz` answers 200."""
         return self._wait("readyz")
 
     def wait_alive(self) -> float:
-        """Seconds until `/healthz` says 200: it listens, whatever the queue does."""
+        """Seconds until `/healthz` answers 200: it listens, whatever the queue does."""
         return self._wait("healthz")
 
     def _wait(self, path: str) -> float:
@@ -108,7 +108,7 @@ class Server:
         return self._process.pid
 
     def kill(self) -> None:
-        """SIGKILL: the process gets no chance to say anything."""
+        """SIGKILL: the process gets no chance to log anything."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> tuple[int, float]:

@@ -19,18 +19,18 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_and_kill(folder: Path, run: str, alive_s: float) -> list[list[str]]:
-    """What a child said before it was killed `alive_s` seconds after its first word."""
+    """What a child printed before it was killed `alive_s` seconds after its first word."""
     command = [sys.executable, "-m", "tests.fault.embedded_child", str(folder), run]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        said = os.read(child.stdout.fileno(), 1 << 16)
+        output = os.read(child.stdout.fileno(), 1 << 16)
         deadline_s = time.monotonic() + alive_s
         while time.monotonic() < deadline_s:
-            said += os.read(child.stdout.fileno(), 1 << 16)
+            output += os.read(child.stdout.fileno(), 1 << 16)
         child.send_signal(signal.SIGKILL)
-        said += child.stdout.read()
+        output += child.stdout.read()
         assert child.wait() == -signal.SIGKILL
-    return [line.split() for line in said.decode().splitlines()]
+    return [line.split() for line in output.decode().splitlines()]
 
 
 def check_appends(queue: EmbeddedQueue, acknowledged: dict[tuple[str, int], str]) -> None:

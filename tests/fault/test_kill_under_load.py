@@ -38,7 +38,7 @@ class Sent:
 
 
 class Sender(threading.Thread):
-    """Sends batches with random delays until told to stop; an answer that never came leaves its tags unknown."""
+    """Sends batches with random delays until it is stopped; an answer that never came leaves its tags unknown."""
 
     def __init__(self, number: int, url: str, sent: Sent, lock: threading.Lock) -> None:
         super().__init__(daemon=True)

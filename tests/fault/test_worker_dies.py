@@ -1,4 +1,4 @@
-"""A worker that ends by itself takes the process with it, and the process says that it failed."""
+"""A worker that ends by itself takes the process with it, and the process reports that it failed."""
 
 import signal
 import subprocess
@@ -46,28 +46,28 @@ def server(method: str, deed: str, folder: Path) -> Iterator[subprocess.Popen[st
 
 def test_a_worker_that_dies_before_the_server_listens_ends_the_process_with_1(tmp_path: Path) -> None:
     with server("run", "fail", tmp_path) as process:
-        said, _ = process.communicate(timeout=20)
-    assert (process.returncode, "the worker broke" in said) == (1, True)
+        output, _ = process.communicate(timeout=20)
+    assert (process.returncode, "the worker broke" in output) == (1, True)
 
 
 def test_a_worker_that_dies_of_a_clean_stop_ends_the_process_with_1(tmp_path: Path) -> None:
     with server("_finish", "fail", tmp_path) as process:
-        said = stopped(process)
-    assert (process.returncode, "the worker broke" in said) == (1, True)
+        output = stopped(process)
+    assert (process.returncode, "the worker broke" in output) == (1, True)
 
 
 def test_a_worker_that_does_not_end_in_time_is_cut_off_and_the_process_ends_with_0(tmp_path: Path) -> None:
     """Whatever it does: RocksDB's own end would take the process with it, with SIGABRT."""
     with server("_finish", "write_on_and_on", tmp_path) as process:
-        said = stopped(process)
-    assert (process.returncode, "did not end in time" in said) == (0, True)
+        output = stopped(process)
+    assert (process.returncode, "did not end in time" in output) == (0, True)
 
 
 def stopped(process: subprocess.Popen[str]) -> str:
-    """What it says once it listens and is told to end."""
+    """Its output once it listens and is signalled to end."""
     assert process.stdout is not None
     while "listens on" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=20)
-    return said
+    output, _ = process.communicate(timeout=20)
+    return output

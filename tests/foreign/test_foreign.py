@@ -102,7 +102,7 @@ def available(name: str) -> list[str]:
         pytest.skip(f"{name}: {error}")
 
 
-def said(command: list[str], *arguments: str) -> list[list[str]]:
+def output_of(command: list[str], *arguments: str) -> list[list[str]]:
     """What it printed, each line in its words."""
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=RUN_S, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
@@ -114,7 +114,7 @@ def test_what_is_acknowledged_arrives_once_and_not_early(
 ) -> None:
     name, command = program
     topic = installation.topic(f"sent-{name}")
-    lines = said(command, "produce", installation.proxy, topic, str(COUNT))
+    lines = output_of(command, "produce", installation.proxy, topic, str(COUNT))
     acked = {words[1] for words in lines if words[0] == "acked"}
     assert len(acked) == COUNT, [words for words in lines if words[0] == "failed"][:5]
     assert installation.values(topic, COUNT) == Counter(acked)
@@ -129,7 +129,7 @@ def test_a_consumer_reads_what_was_delivered(installation: Installation, program
         producer.produce(topic, b"%d" % n, key=b"%d" % n, headers=headers)
     producer.flush()
     expected = installation.values(topic, COUNT)
-    lines = said(command, "consume", installation.proxy, topic, str(COUNT + (name in SHOWS_MARKERS)))
+    lines = output_of(command, "consume", installation.proxy, topic, str(COUNT + (name in SHOWS_MARKERS)))
     read = Counter(words[3] if len(words) > 3 else "" for words in lines if words[0] == "read")
     shown = Counter({value: times for value, times in read.items() if value in expected})
     print(f"\n{name}: {len(shown)} of {COUNT}, beside them {read - shown}")
@@ -145,7 +145,7 @@ def test_an_invalid_directive_fails_its_record_and_not_the_next(
 ) -> None:
     name, command = program
     topic = installation.topic(f"refused-{name}")
-    first, second = said(command, "refused", installation.proxy, topic)[:2]
+    first, second = output_of(command, "refused", installation.proxy, topic)[:2]
     print(f"\n{name}: {' '.join(first)} | {' '.join(second)}")
     assert first[0] == "failed"
     assert second[0] == ("failed" if name in ENDS_WHEN_REFUSED else "acked")
@@ -161,7 +161,7 @@ def test_kafka_streams_delays_inside_its_transactions(installation: Installation
     for n in range(COUNT):
         producer.produce(source, b"%d" % n, key=b"%d" % n)
     producer.flush()
-    lines = said(command, "pipe", installation.proxy, source, target, str(STREAMS_S))
+    lines = output_of(command, "pipe", installation.proxy, source, target, str(STREAMS_S))
     assert [words for words in lines if words[0] == "failed"] == []
     assert installation.values(target, COUNT) == Counter(str(n) for n in range(COUNT))
 

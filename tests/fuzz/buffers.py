@@ -184,7 +184,7 @@ class Buffers(Campaign):
             raise Broken(f"rules of no version are in force: {body!r}")
 
     def _check_waiting(self) -> None:
-        """What waits can be said. Raises Broken."""
+        """What waits can be shown. Raises Broken."""
         for key in self.bench.index.shard(ORDERS).keys(BEFORE_ALL, 10_000):
             if not format_moment(key.due_ms).endswith("Z"):
                 raise Broken(f"due at {key.due_ms}, which is no moment, behind {self._last()}")

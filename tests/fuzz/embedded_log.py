@@ -1,8 +1,8 @@
 """Files of the embedded queue and of the index, changed, cut, emptied, removed, replaced by folders, links and pipes,
 and put back from an older copy, while no server runs.
 
-A server that starts on them has every message that was acknowledged; one that does not start says why, and has
-changed nothing. Where it says that `--accept-loss` goes on, that is so. A scrub changes nothing either.
+A server that starts on them has every message that was acknowledged; one that does not start prints the reason, and
+has changed nothing. Where it offers `--accept-loss`, that works. A scrub changes nothing either.
 """
 
 import os
@@ -142,9 +142,9 @@ class EmbeddedLog(Campaign):
         try:
             server.wait_alive()
         except AssertionError:
-            said = self._refused(server)
+            refusal = self._refused(server)
             self._unchanged(server, before, "a start that was refused")
-            return f"{said}, {self._way_out(server)}" if "--accept-loss" in self._said(server) else said
+            return f"{refusal}, {self._way_out(server)}" if "--accept-loss" in self._output(server) else refusal
         return self._held(server)
 
     def _scrub(self, data: Path) -> None:
@@ -158,7 +158,7 @@ class EmbeddedLog(Campaign):
     def _unchanged(self, server: Server, before: Mapping[str, Seen], by: str) -> None:
         after = seen(server.data_dir)
         if changed := sorted(name for name in before.keys() | after if before.get(name) != after.get(name)):
-            raise Broken(f"{self._done}: {by} has changed {', '.join(changed)}; {self._said(server)}")
+            raise Broken(f"{self._done}: {by} has changed {', '.join(changed)}; {self._output(server)}")
 
     def _way_out(self, server: Server) -> str:
         """With what it asks for it starts: not with all messages, but ready."""
@@ -170,21 +170,21 @@ class EmbeddedLog(Campaign):
             server.wait_alive()
         except AssertionError:
             raise Broken(
-                f"{self._done}: --accept-loss does not go on: {self._refused(server)}, {self._said(server)}"
+                f"{self._done}: --accept-loss does not go on: {self._refused(server)}, {self._output(server)}"
             ) from None
         return "accepted"
 
-    def _said(self, server: Server) -> str:
+    def _output(self, server: Server) -> str:
         return server.log.read_text(errors="replace")[-2000:] if server.log.exists() else ""
 
     def _refused(self, server: Server) -> str:
-        said = self._said(server)
-        if not said.strip() or ENDED.search(said):
-            raise Broken(f"{self._done}: no sentence for an operator: {said}")
+        output = self._output(server)
+        if not output.strip() or ENDED.search(output):
+            raise Broken(f"{self._done}: no sentence for an operator: {output}")
         return "refused"
 
     def _held(self, server: Server) -> str:
-        """It runs: then it has all of them, or it says that it is not ready, or ends with a reason."""
+        """It runs: then it has all of them, or it reports that it is not ready, or ends with a reason."""
         until = time.monotonic() + START_S
         found = 0
         with httpx.Client(base_url=server.url, timeout=30) as http:

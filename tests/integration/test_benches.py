@@ -1,4 +1,4 @@
-"""What the benches over HTTP and of rolling say is what was measured, with a few messages each."""
+"""What the benches over HTTP and of rolling report is what was measured, with a few messages each."""
 
 import time
 from pathlib import Path
@@ -86,7 +86,7 @@ FLAT = [Sample(passed=n, disk_bytes=10_000_000, low_offset=n, next_offset=n + 5,
 GROWING = [Sample(passed=n, disk_bytes=n * 10_000_000, low_offset=0, next_offset=n, rolled=0) for n in range(8)]
 
 
-def test_a_buffer_that_grows_is_told_from_one_that_stays_flat() -> None:
+def test_a_buffer_that_grows_is_distinguished_from_one_that_stays_flat() -> None:
     assert growth(FLAT) == 1
     assert growth(GROWING) == pytest.approx(6.5 / 2.5)
 

@@ -31,7 +31,7 @@ class _Row:
 
 
 class WorkerMachine(RuleBasedStateMachine):
-    """One shard, one worker, and what a user can tell of both."""
+    """One shard, one worker, and what a user can see of both."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,8 +99,8 @@ class WorkerMachine(RuleBasedStateMachine):
         offset = self.bench.send(b"", (b"delay-ref", ref.encode()), *headers)
         self._settled(came)
         HITS[name, came] += 1
-        said = next(row.outcome for at, row in self._rows() if at == offset)
-        assert said == came, f"{name} of {ref}: the service says {said}, the model {came}"
+        outcome = next(row.outcome for at, row in self._rows() if at == offset)
+        assert outcome == came, f"{name} of {ref}: the service has {outcome}, the model {came}"
 
     @precondition(lambda self: self.ids)
     @rule(data=st.data(), occurrence=st.sampled_from([None, None, 1, 2]))
@@ -157,7 +157,7 @@ class WorkerMachine(RuleBasedStateMachine):
 
     @rule(lose_index=st.booleans(), kill=st.booleans())
     def restart(self, lose_index: bool, kill: bool) -> None:
-        """A new process; with `kill` the old one does not say goodbye. It forgets the requests of what has ended."""
+        """A new process; with `kill` the old one does not shut down. It forgets the requests of what has ended."""
         if not kill:
             self.bench.worker.stop()
             self.bench.worker.run()
@@ -195,11 +195,11 @@ class WorkerMachine(RuleBasedStateMachine):
     @invariant()
     def ended_alike(self) -> None:
         passing = ("superseded: rescheduled", "superseded: missed")
-        said = {row.name: row.outcome for _, row in self._rows() if row.name and row.outcome not in passing}
-        assert said == self.model.ended
-        for name in said.keys() - self._counted:
-            HITS["outcome", said[name]] += 1
-        self._counted |= said.keys()
+        outcomes = {row.name: row.outcome for _, row in self._rows() if row.name and row.outcome not in passing}
+        assert outcomes == self.model.ended
+        for name in outcomes.keys() - self._counted:
+            HITS["outcome", outcomes[name]] += 1
+        self._counted |= outcomes.keys()
 
     @invariant()
     def waiting_alike(self) -> None:

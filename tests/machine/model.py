@@ -1,7 +1,7 @@
-"""What a shard does, told without logs, cursors and indexes: a dictionary of what waits, and the rules in words.
+"""What a shard does, without logs, cursors and indexes: a dictionary of what waits, and the rules in words.
 
 Everything here happens at once and one thing after the other; the service does the same in commits. What a user can
-tell apart must not differ: what is delivered and under which id, what each message and request comes to.
+distinguish must not differ: what is delivered and under which id, what each message and request comes to.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Model:
         self._order += 1
         return self._order
 
-    # --- what clients do; each says what comes of it
+    # --- what clients do; each returns what comes of it
 
     def send(self, message: Waiting, *, replaces: bool = False) -> str:
         if message.request is not None and message.request[0] in self.requests:

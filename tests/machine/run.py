@@ -40,9 +40,9 @@ def play(examples: int, steps: int) -> tuple[Counter[tuple[str, str]], str]:
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(output):
             run_state_machine_as_test(WorkerMachine, settings=checked)  # type: ignore[no-untyped-call]
     except Exception as error:  # noqa: BLE001 - whatever the service throws is what the search has found
         return Counter(HITS), f"{error!r}\n" + "\n".join(getattr(error, "__notes__", []))

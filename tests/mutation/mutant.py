@@ -14,7 +14,7 @@ from tests.mutation.rules import Rule, find
 
 
 class Mutant(NamedTuple):
-    """`broken` says which rule no longer holds. A hunt begins with the seed `first`: nothing but time is saved by
+    """`broken` names the rule that no longer holds. A hunt begins with the seed `first`: nothing but time is saved by
     it."""
 
     broken: str

@@ -1,4 +1,4 @@
-"""Every tagged rule says why and has a mutant, every mutant has a tagged rule."""
+"""Every tagged rule has a reason and a mutant, every mutant has a tagged rule."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ def test_each_tag_is_unique_in_the_tree() -> None:
     assert [tag for tag, count in Counter(rule.tag for rule in rules()).items() if count > 1] == []
 
 
-def test_each_rule_says_what_breaks_without_it() -> None:
+def test_each_rule_states_what_breaks_without_it() -> None:
     assert [rule.tag for rule in rules() if len(rule.why.split()) < WHY_WORDS_MIN] == []
 
 
@@ -40,7 +40,7 @@ def test_each_rule_has_a_mutant() -> None:
 def listed(kind: str) -> list[str]:
     """Files of the page's list whose rules are of that kind."""
     rows = LISTED.findall(LIST.read_text())
-    return [path for files, said in rows if said == kind for path in re.findall(r"`(\S+?)`", files)]
+    return [path for files, how in rows if how == kind for path in re.findall(r"`(\S+?)`", files)]
 
 
 def test_the_list_of_files_with_rules_has_those_with_tags_and_each_file_once() -> None:
@@ -51,7 +51,7 @@ def test_the_list_of_files_with_rules_has_those_with_tags_and_each_file_once() -
     assert len(others) > 10
 
 
-def test_each_mutant_is_said_once() -> None:
+def test_each_mutant_is_listed_once() -> None:
     assert [words for words, count in Counter(mutant.broken for mutant in MUTANTS).items() if count > 1] == []
 
 

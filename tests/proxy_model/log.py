@@ -2,7 +2,7 @@
 
 Sources: UnifiedLog.analyzeAndValidateProducerState (a repetition is recognised before anything else is checked),
 ProducerStateEntry (the last 5 batches of the current epoch, by exact bounds), ProducerAppendInfo.checkProducerEpoch
-and checkSequence. DescribeProducers tells the last sequence and the epoch.
+and checkSequence. DescribeProducers returns the last sequence and the epoch.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Breakages of the gate, each of which the judge must notice. How a mutant is written says `tests.mutation`.
+"""Breakages of the gate, each of which the judge must notice. `tests.mutation` explains how to write one.
 
 Rules that only the unit tests hold, because in the model another rule makes up for their loss: `Close` instead of an
 error for what may be in a log (those behind are answered the same, so that nobody begins a new epoch), asking before

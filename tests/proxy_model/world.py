@@ -9,6 +9,7 @@ from proxy.kafka.produce.sequencer import (
     SEQUENCES,
     Answer,
     Ask,
+    AskAnswered,
     Batch,
     BufferAnswered,
     Close,
@@ -19,7 +20,6 @@ from proxy.kafka.produce.sequencer import (
     SendBuffer,
     SendTarget,
     TargetAnswered,
-    Told,
 )
 from proxy.kafka.produce.sequencer.events import AskFailed
 from proxy.kafka.produce.sequencer.gate import Gate
@@ -191,12 +191,12 @@ class World:
         if self.scope.refuses:
             link.unsent = (*link.unsent, batch)
         else:
-            self._tell(link, batch)
+            self._feed(link, batch)
 
     def read(self, link: Link) -> None:
         batch, *rest = link.unsent
         link.unsent = tuple(rest)
-        self._tell(link, batch)
+        self._feed(link, batch)
 
     def bump(self) -> None:
         """What was under way on dead connections is dead by now, with a broker's connection as without a proxy."""
@@ -285,7 +285,7 @@ class World:
 
     # --- the proxy
 
-    def _tell(self, link: Link, event: Event) -> None:
+    def _feed(self, link: Link, event: Event) -> None:
         for output in link.gate.handle(event):
             self._perform(link, output)
         while link.unanswered and (answer := link.answers.pop(link.unanswered[0], None)):
@@ -334,14 +334,16 @@ class World:
     def hear_target(self, link: Link) -> None:
         answer, *rest = link.from_target
         link.from_target = tuple(rest)
-        self._tell(link, answer)
+        self._feed(link, answer)
 
     def side_takes(self, link: Link) -> None:
         request, link.to_side = link.to_side, None
         if isinstance(request, Ask):
             self.logs[request.side] = self.logs[request.side].replicated()
             log, epoch = self.logs[request.side], request.batch.epoch
-            link.from_side = Told(request.batch, request.side, log.next_sequence(epoch), log.other_epoch(epoch))
+            link.from_side = AskAnswered(
+                request.batch, request.side, log.next_sequence(epoch), log.other_epoch(epoch)
+            )
         elif request is not None:
             code = self._append(LogRole.BUFFER, request.batch, request.base_sequence)
             link.from_side = BufferAnswered(request.batch, code) if link.gate is not None else None
@@ -350,7 +352,7 @@ class World:
     def hear_side(self, link: Link) -> None:
         event, link.from_side = link.from_side, None
         assert event is not None
-        self._tell(link, event)
+        self._feed(link, event)
 
     def _append(self, side: LogRole, batch: Batch, base: int, *, replicates: bool = True) -> ErrorCode:
         if not 0 <= base < SEQUENCES:

@@ -18,8 +18,8 @@ from reconcile.settings import JobSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.progress import Say
-    from reconcile.spark.job import Verdict
+    from reconcile.progress import OnStep
+    from reconcile.spark.job import RunVerdict
 
 START = 490_896 * HOUR_MS
 
@@ -92,7 +92,7 @@ Row = dict[str, Any]
 
 
 class World:
-    """Topics with shards; time passes when it is told to."""
+    """Topics with shards; time passes when a test moves it."""
 
     def __init__(self, folder: Path, *topics: str, shards: int = 2) -> None:
         self.folder = folder
@@ -129,8 +129,8 @@ class World:
     def end(self, row: Row, outcome: str = "delivered", **fields: Any) -> None:
         """An outcome row."""
         self.done.add((row["topic"], row["shard"], row["offset"]))
-        said = {name: row[name] for name in ("topic", "shard", "offset", "id", "due_ms", "accepted_ms")}
-        self.audit.append(("done", {**said, "done_ms": self.at_ms, "outcome": outcome, "epoch": 1, **fields}))
+        common = {name: row[name] for name in ("topic", "shard", "offset", "id", "due_ms", "accepted_ms")}
+        self.audit.append(("done", {**common, "done_ms": self.at_ms, "outcome": outcome, "epoch": 1, **fields}))
 
     def reschedule(self, row: Row, delay_ms: int) -> Row:
         """Carried on in a re-append."""
@@ -138,11 +138,11 @@ class World:
         self.end(row, "superseded", successor=row["id"])
         return self.send(row["topic"], row["shard"], delay_ms, **again)
 
-    def skip(self, topic: str, shard: int, first: int | None, end: int, *, told: bool = True) -> None:
-        """An operator has had these offsets passed over; `told`: with the outcome row of the place."""
+    def skip(self, topic: str, shard: int, first: int | None, end: int, *, has_row: bool = True) -> None:
+        """An operator has had these offsets passed over; `has_row`: with the outcome row of the place."""
         place = {"topic": topic, "shard": shard}
         self.audit.append(("skips", {**place, "first": first, "end": end, "at_ms": self.at_ms}))
-        if first is not None and told:
+        if first is not None and has_row:
             row: Row = {**place, "offset": first, "id": f"{topic}.{shard}.{first}.{self.at_ms}"}
             self.end(row | {"due_ms": self.at_ms, "accepted_ms": self.at_ms}, "skipped", reason="skipped")
         self.done |= {(topic, shard, offset) for offset in range(first or 0, end)}
@@ -152,11 +152,11 @@ class World:
         self.audit.append(("malformed", {"value": "?", "why": why}))
 
     def forget(self, row: Row) -> None:
-        """Nothing is ever said of it."""
+        """It never gets an outcome row."""
         self.done.add((row["topic"], row["shard"], row["offset"]))
 
     def pass_on(self, ms: int) -> None:
-        """What is due ends, a millisecond after it is due; then every shard says how far it is."""
+        """What is due ends, a millisecond after it is due; then every shard reports how far it is."""
         self.at_ms += ms
         for row in self._pending():
             if row["due_ms"] < self.at_ms:
@@ -166,8 +166,8 @@ class World:
 
     def mark(self, topic: str, shard: int) -> None:
         pending = [row["due_ms"] for row in self._pending() if (row["topic"], row["shard"]) == (topic, shard)]
-        said = {"topic": topic, "shard": shard, "at_ms": self.at_ms, "next": len(self.buffers[topic, shard])}
-        self.audit.append(("marks", {**said, "low_ms": min([*pending, self.at_ms]), "pending": len(pending)}))
+        common = {"topic": topic, "shard": shard, "at_ms": self.at_ms, "next": len(self.buffers[topic, shard])}
+        self.audit.append(("marks", {**common, "low_ms": min([*pending, self.at_ms]), "pending": len(pending)}))
 
     def _pending(self) -> list[Row]:
         rows = [row for buffer in self.buffers.values() for row in buffer]
@@ -219,13 +219,13 @@ def run_here(
     output: Path,
     clock: Clock,
     threshold: int = 0,
-    say: "Say" = lambda step: None,
+    on_step: "OnStep" = lambda step: None,
     keep_rows_ms: int | None = None,
-) -> "Verdict":
+) -> "RunVerdict":
     """A run of the job in this process, over an archive, with the files of this machine."""
     from reconcile.readers.parquet import ParquetReader
     from reconcile.spark.job import run
 
     reader = ParquetReader(spark, archive, "delayline")
     settings = JobSettings(output=str(output), threshold=threshold, keep_rows_ms=keep_rows_ms)
-    return run(settings, reader, LocalFiles(output), spark, clock, say)
+    return run(settings, reader, LocalFiles(output), spark, clock, on_step)

@@ -175,7 +175,7 @@ CASES = [
     Case("missing_operation", [instruction(1, "operation")], [], ["missing - at 1"]),
     Case("operation_twice", [instruction(1, "operation")], [followed(1, reason="cancelled")] * 2,
          ["two_outcomes - at 1"]),
-    Case("operation_that_does_not_say_what_it_did", [instruction(1, "operation")], [followed(1)],
+    Case("operation_without_what_it_did", [instruction(1, "operation")], [followed(1)],
          ["wrong_outcome - at 1"]),
     Case("operation_that_paused", [instruction(1, "operation")], [followed(1, reason="paused")],
          ["wrong_outcome - at 1"]),
@@ -335,7 +335,7 @@ def moved_into_the_past(case: Case) -> dict[tuple[str, int, int], int]:
     }
 
 
-def told(found: Sequence[Found]) -> dict[str, list[str]]:
+def in_words(found: Sequence[Found]) -> dict[str, list[str]]:
     """By case, in the words of `Case.found`."""
     lines: dict[str, list[str]] = {case.name: [] for case in CASES}
     for one in found:

@@ -43,8 +43,8 @@ class Job:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("DELAYLINE_", "SPARK_"))}
         self.environment = {**kept, "PYTHONPATH": f"{ROOT}{os.pathsep}{packages}", "PYSPARK_PYTHON": sys.executable}
 
-    def run(self, *arguments: str, exit_code: int, says: str = "", **variables: str) -> None:
-        """Raises SystemExit: it ends otherwise, or does not say that."""
+    def run(self, *arguments: str, exit_code: int, expected: str = "", **variables: str) -> None:
+        """Raises SystemExit: it ends otherwise, or does not print that."""
         ran = subprocess.run(
             [sys.executable, "-m", "reconcile", *arguments],
             cwd=self._folder,
@@ -54,8 +54,8 @@ class Job:
             text=True,
             timeout=600,
         )
-        if ran.returncode != exit_code or says not in ran.stdout:
-            sys.exit(f"expected {exit_code} and {says!r}, got {ran.returncode}\n{ran.stdout[-6000:]}")
+        if ran.returncode != exit_code or expected not in ran.stdout:
+            sys.exit(f"expected {exit_code} and {expected!r}, got {ran.returncode}\n{ran.stdout[-6000:]}")
         where = variables.get("SPARK_REMOTE", "a Spark of its own")
         print(f"{where}: {' '.join(arguments)}: {exit_code}", flush=True)
 
@@ -90,7 +90,7 @@ def summary(ledger: Path) -> dict[str, Any]:
 
 def same(first: Path, second: Path) -> None:
     if summary(first) != summary(second):
-        sys.exit(f"{first.name} and {second.name} do not say the same")
+        sys.exit(f"{first.name} and {second.name} differ")
 
 
 def main(packages: Path, folder: Path) -> None:
@@ -102,7 +102,7 @@ def main(packages: Path, folder: Path) -> None:
     world.write()
     due_ms = NOW_MS + MINUTE_MS
     queue = Installation(None, folder / "data", [(b"delay", b"1m")])  # type: ignore[arg-type]
-    queue.tell([delivered(0, f"orders.0.0.{due_ms}", due_ms)], done_ms=due_ms + 5, next_offset=1, at_minute=10)
+    queue.write_audit([delivered(0, f"orders.0.0.{due_ms}", due_ms)], done_ms=due_ms + 5, next_offset=1, at_minute=10)
     archive = ["--reader", "parquet", "--input", "archive"]
     targets = ["--against", "targets", "--since", "36500d"]
 
@@ -117,7 +117,12 @@ def main(packages: Path, folder: Path) -> None:
         same(folder / "own/targets", folder / "served/targets")
         job.run(*archive, "--output", "served", exit_code=0, **served)
         job.run(
-            "--output", "queue", exit_code=0, says="findings=0 run=1", **served, DELAYLINE_DATA_DIR=str(queue.folder)
+            "--output",
+            "queue",
+            exit_code=0,
+            expected="findings=0 run=1",
+            **served,
+            DELAYLINE_DATA_DIR=str(queue.folder),
         )
     job.run(*archive, "--output", "beside", exit_code=2, SPARK_REMOTE="local[1]")
     same(folder / "own", folder / "beside")

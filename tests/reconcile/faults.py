@@ -56,7 +56,7 @@ FAULTS = (
 
 
 class Faults(Story):
-    """Each of these methods is a fault, and says what is to be found."""
+    """Each of these methods is a fault, and records what is to be found."""
 
     def missing(self, b: Ints) -> None:
         self.fault("missing", self.append(b))
@@ -243,13 +243,13 @@ class Faults(Story):
         self._unasked(self.append(ended), "cancelled", done, "cancelled")
 
     def move_that_cancelled(self, b: Ints) -> None:
-        """Its record asks for another time, its row says that it has cancelled."""
+        """Its record asks for another time, its row reports that it has cancelled."""
         at = self._between(b)
         self.end(self.append(b), "cancelled", at + 5, "cancelled")
         self.fault("wrong_outcome", self.ask(b, at, "cancelled", asks="rescheduled"))
 
     def operation_applied_without_a_word(self, b: Ints) -> None:
-        """What it did is not said."""
+        """What it did is not recorded."""
         self.delivered(b)
         self.fault("wrong_outcome", self.ask(b, self._between(b), "cancelled", reason=None))
 
@@ -289,7 +289,7 @@ class Faults(Story):
         self.fault("wrong_outcome", records)
 
     def _elsewhere(self, b: Ints, what: str) -> None:
-        """Delivered, and a second row says so of a place that there is not."""
+        """Delivered, and a second row reports it of a place that does not exist."""
         records = self.append(b)
         self.deliver(records, self.due_ms[b])
         self.end(records, "delivered", self.due_ms[b], away=AWAY.index(what))

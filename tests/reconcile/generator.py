@@ -1,6 +1,6 @@
 """Seeded buffers and audits with everything in them that can go right or wrong, and what is to be found there.
 
-`generate` makes one shard: a million messages take about two seconds. What happens in it is told by `stories` and
+`generate` makes one shard: a million messages take about two seconds. What happens in it is in `stories` and
 `faults`; offsets are given out at the end, by the time of the append.
 """
 

@@ -1,4 +1,4 @@
-"""An installation on the embedded queue, whose shard's owner is played by hand: what it says is what a test says."""
+"""An installation on the embedded queue, whose shard's owner is played by hand: it writes what a test passes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -23,8 +23,8 @@ from tests.acceptance.asking import Ran, run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.progress import Say
-    from reconcile.spark.job import Verdict
+    from reconcile.progress import OnStep
+    from reconcile.spark.job import RunVerdict
 
 NOW_MS = 1_767_225_600_000
 MINUTE_MS = 60_000
@@ -62,20 +62,20 @@ class Installation:
         with closing(opened) as queue:
             yield queue
 
-    def tell(self, rows: Sequence[AuditRow], *, done_ms: int, next_offset: int, at_minute: int) -> None:
+    def write_audit(self, rows: Sequence[AuditRow], *, done_ms: int, next_offset: int, at_minute: int) -> None:
         """One commit, and a mark: nothing is pending."""
         at_ms = NOW_MS + at_minute * MINUTE_MS
-        told = [*encode_audit(SHARD, 1, done_ms, rows), encode_low_water(SHARD, 1, at_ms, next_offset, at_ms, 0)]
+        bodies = [*encode_audit(SHARD, 1, done_ms, rows), encode_low_water(SHARD, 1, at_ms, next_offset, at_ms, 0)]
         with self.opened() as queue:
-            queue.append([Append(NAMES.audit, "0", body) for body in told]).result()
+            queue.append([Append(NAMES.audit, "0", body) for body in bodies]).result()
 
-    def run(self, at_minute: int, say: "Say" = lambda step: None) -> "Verdict":
+    def run(self, at_minute: int, on_step: "OnStep" = lambda step: None) -> "RunVerdict":
         from reconcile.readers.embedded import EmbeddedReader
         from reconcile.spark.job import run as run_job
 
         clock = ManualClock(NOW_MS + at_minute * MINUTE_MS)
         reader = EmbeddedReader(self.folder, "delayline", clock)
-        return run_job(JobSettings(output=str(self.out)), reader, LocalFiles(self.out), self.spark, clock, say)
+        return run_job(JobSettings(output=str(self.out)), reader, LocalFiles(self.out), self.spark, clock, on_step)
 
     def plan(self) -> Path:
         """The last run's, where the next one does not replace it."""

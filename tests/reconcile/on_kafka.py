@@ -80,7 +80,7 @@ class Place:
 
 
 def rows(frame: "DataFrame") -> list[dict[str, Any]]:
-    from reconcile.readers.work import telling
+    from reconcile.readers.work import translated_errors
 
-    with telling():
+    with translated_errors():
         return [row.asDict() for row in frame.collect()]

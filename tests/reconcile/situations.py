@@ -28,7 +28,7 @@ class Record(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What the audit says."""
+    """A row of the audit."""
 
     offset: int
     outcome: str = "delivered"

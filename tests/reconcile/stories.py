@@ -99,7 +99,7 @@ class Story:
         self.never: list[Ints] = []  # messages that nobody accepted
         self.unsettled: list[Ints] = []
 
-    # --- what can be said
+    # --- what can happen
 
     def append(
         self,
@@ -125,7 +125,7 @@ class Story:
     def ask(
         self, b: Ints, at: Ints, did: str, done: Any = None, *, outcome: str = "applied", ref: Any = None, **more: Any
     ) -> Ints:
-        """An operation on each of these messages, or on those that `ref` says, and its row. `asks`: what it wants,
+        """An operation on each of these messages, or on those that `ref` names, and its row. `asks`: what it wants,
         if that is not what it did."""
         asks, occurrence = more.get("asks", did), more.get("occurrence", NONE)
         ref = b if ref is None else ref

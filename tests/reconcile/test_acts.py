@@ -1,4 +1,4 @@
-"""What operations did, where it is read in parts: nothing is said of it before all of it has been read."""
+"""What operations did, where it is read in parts: no verdict is given before all of it has been read."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,7 +87,7 @@ def test_where_the_audit_cannot_be_read_the_other_half_may_stand(job: Job) -> No
 
 
 @pytest.mark.thorough
-def test_nothing_is_said_of_a_commit_of_which_a_part_was_deleted(job: Job) -> None:
+def test_no_verdict_is_given_on_a_commit_of_which_a_part_was_deleted(job: Job) -> None:
     world = job.world
     cancelled = world.send("orders", 0, MINUTE_MS)
     asked = operation(world, cancelled)

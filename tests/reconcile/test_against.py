@@ -18,7 +18,7 @@ from tests.reconcile.archive import World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 MINUTE_MS = 60_000
 DELIVERED = pa.schema(
@@ -35,7 +35,7 @@ DELIVERED = pa.schema(
 
 
 class Place:
-    """A world whose topics hold what its audit says has been delivered, until something is done to them."""
+    """A world whose topics hold what its audit has as delivered, until something is done to them."""
 
     def __init__(self, spark: "SparkSession", folder: Path) -> None:
         self.spark = spark
@@ -54,7 +54,7 @@ class Place:
         same = {name: row[name] for name in ("topic", "id", "due_ms")} | {"partition": row["shard"], "digest": 1}
         self.copies.append({**same, "offset": len(self.copies), "delivered_ms": delivered_ms, **fields})
 
-    def run(self, against: str = "audit", stamps: bool = True, **more: Any) -> "Verdict":
+    def run(self, against: str = "audit", stamps: bool = True, **more: Any) -> "RunVerdict":
         from reconcile.readers.parquet import ParquetReader
         from reconcile.spark.against import compare
         from reconcile.spark.job import run
@@ -82,7 +82,7 @@ def place(spark: "SparkSession", tmp_path: Path) -> Place:
 
 
 @pytest.mark.thorough
-def test_what_the_audit_says_is_looked_for_in_the_topics(place: Place) -> None:
+def test_what_the_audit_has_as_delivered_is_looked_for_in_the_topics(place: Place) -> None:
     world = place.world
     with pytest.raises(CannotJudge, match="no ledger"):
         place.run("targets")

@@ -46,7 +46,7 @@ def test_while_a_job_runs_another_one_is_refused_at_every_step(
         job.world.folder,
         job.out,
         ManualClock(job.world.at_ms),
-        say=lambda step: refused.append((step.doing, main(arguments))),
+        on_step=lambda step: refused.append((step.doing, main(arguments))),
     )
 
     assert refused == [(step, 1) for step in STEPS]
@@ -61,10 +61,10 @@ def test_while_a_job_runs_another_one_is_refused_at_every_step(
 def test_a_repair_while_a_job_runs_sends_each_message_once_and_the_next_run_agrees(
     spark: "SparkSession", tmp_path: Path, at: str
 ) -> None:
-    """Of three messages one was delivered, and nobody says what became of the others."""
+    """Of three messages one was delivered, and the others have no outcome."""
     installation = Installation(spark, tmp_path, *[[(b"delay", b"1s")]] * 3)
     ids = [f"orders.0.{offset}.{DUE_MS}" for offset in range(3)]
-    installation.tell([delivered(0, ids[0], DUE_MS)], done_ms=DUE_MS + 5, next_offset=3, at_minute=10)
+    installation.write_audit([delivered(0, ids[0], DUE_MS)], done_ms=DUE_MS + 5, next_offset=3, at_minute=10)
     first = installation.run(11)
     plan = installation.plan()
     repairs: list[Ran] = []
@@ -83,7 +83,7 @@ def test_a_repair_while_a_job_runs_sends_each_message_once_and_the_next_run_agre
     halfway = installation.run(13)  # the owner has not read what was sent
     assert (halfway.exit_code, topic_of(halfway.summary).ledger.difference) == (0, 0)
     again = [delivered(3, ids[1], DUE_MS), delivered(4, ids[2], DUE_MS)]
-    installation.tell(again, done_ms=DUE_MS + 9, next_offset=5, at_minute=14)
+    installation.write_audit(again, done_ms=DUE_MS + 9, next_offset=5, at_minute=14)
     last = installation.run(15)
     ledger = topic_of(last.summary).ledger
     assert (last.exit_code, topic_of(last.summary).findings) == (0, {})

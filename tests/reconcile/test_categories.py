@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.reconcile.cases import CASES, RULES, links, moved, rows, told, with_origins
+from tests.reconcile.cases import CASES, RULES, in_words, links, moved, rows, with_origins
 from tests.reconcile.cases_of_times import TIMES
 from tests.reconcile.situations import LATE_AFTER_MS, T
 
@@ -27,7 +27,7 @@ NAMED_BY_THEIR_CELL = {
 
 
 UNTIMELY = {"early", "late", "wrongly_expired", "behind_deadline"}
-"""What these records say, and what is said of them, agrees: it is only not right."""
+"""These records and their rows agree: they are only not right."""
 
 FOUND_BY_ITS_ROW = {
     *("replaced_by_nobody", "replaced_by_nobody_whose_name_is_none", "replaced_by_what_is_not_read_yet"),
@@ -68,9 +68,9 @@ def judged(spark: "SparkSession") -> Judged:
     _check(first, cells.CELLS)
     parts = first.unionByName(second).localCheckpoint()
     windows: dict[tuple[str, int], Window] = {}
-    for topic, window_ms, said, count, late_max_ms, buckets, _ in rows_of(cells.counted(parts).toArrow()):
+    for topic, window_ms, recorded, count, late_max_ms, buckets, _ in rows_of(cells.counted(parts).toArrow()):
         window = windows.setdefault((topic, window_ms), Window(topic, window_ms, Tally(), 7))
-        window.tally.add(said, count, late_max_ms, buckets)
+        window.tally.add(recorded, count, late_max_ms, buckets)
     suspect = [suspects.Suspect(*row) for row in rows_of(cells.suspects(parts).toArrow())]
     untold = [suspects.Suspect(*row) for row in rows_of(cells.suspects(parts, bool(RULES.gaps)).toArrow())]
     staged = {"accepted": accepted, "links": carrying, "done": done}
@@ -80,7 +80,7 @@ def judged(spark: "SparkSession") -> Judged:
     known = lookup.accepted_among(spark, names, accepted)
     late = [row for row in behind.untimely if places.is_late(row, LATE_AFTER_MS)]
     past = lookup.moved_into_the_past(late, lambda hours: lambda _, kind: staged[kind], RULES)
-    found = [*suspects.judged_behind(behind, RULES, past), *places.for_nobody(behind.given_way, known, RULES)]
+    found = [*suspects.judged_behind(behind, RULES, past), *places.for_none_accepted(behind.given_way, known, RULES)]
     mortal = [cell for cell in suspect if cell.is_mortal]
     ends = lookup.with_deadlines(spark, mortal, lambda _, kind: staged[kind])
     found += [one for row, expires_ms in ends if (one := places.against_deadline(row, expires_ms))]
@@ -106,7 +106,7 @@ def _check(frame: "DataFrame", schema: Any) -> None:
 
 
 def test_each_situation_is_called_what_it_is(judged: Judged) -> None:
-    assert told(judged.found) == {case.name: list(case.found) for case in CASES}
+    assert in_words(judged.found) == {case.name: list(case.found) for case in CASES}
 
 
 def test_what_alone_is_missing_in_its_cell_is_named_without_a_look_up(judged: Judged) -> None:
@@ -146,7 +146,7 @@ def test_lateness_is_counted_by_its_bits(judged: Judged) -> None:
     assert len(row["lateness"]) == 26
 
 
-def test_a_finding_tells_where_the_record_lies_and_what_was_said_of_it(judged: Judged) -> None:
+def test_a_finding_has_the_record_s_place_and_its_rows_in_the_audit(judged: Judged) -> None:
     found = next(one for one in judged.found if one.topic == "cancelled_then_delivered")
     assert found._asdict() == {
         "topic": "cancelled_then_delivered",
@@ -165,7 +165,7 @@ def test_a_finding_tells_where_the_record_lies_and_what_was_said_of_it(judged: J
     }
 
 
-def test_who_would_send_a_missing_message_again_is_told_that_it_goes_on(judged: Judged) -> None:
+def test_the_detail_shows_whether_a_missing_message_goes_on(judged: Judged) -> None:
     details = {row.topic: row.detail for row in judged.found if row.category == "missing"}
     assert details["missing_that_goes_on"] == "no outcome; re-appended at offset 2"
     assert details["lost_successor"] == f"superseded (rescheduled) at {T + 12}, audit 0/500; not re-appended"

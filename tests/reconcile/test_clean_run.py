@@ -1,4 +1,4 @@
-"""What a run says on standard error in a process of its own: our own lines, nothing of Spark's and Java's; but what
+"""What a run prints on standard error in a process of its own: our own lines, nothing of Spark's and Java's; but what
 is really wrong there."""
 
 import re
@@ -36,11 +36,11 @@ def installation(tmp_path: Path) -> Path:
     """One message, which was delivered."""
     due_ms = NOW_MS + MINUTE_MS
     made = Installation(None, tmp_path, [(b"delay", b"1m")])  # type: ignore[arg-type]
-    made.tell([delivered(0, f"orders.0.0.{due_ms}", due_ms)], done_ms=due_ms + 5, next_offset=1, at_minute=10)
+    made.write_audit([delivered(0, f"orders.0.0.{due_ms}", due_ms)], done_ms=due_ms + 5, next_offset=1, at_minute=10)
     return made.folder
 
 
-def test_a_clean_run_says_its_steps_and_nothing_else(installation: Path) -> None:
+def test_a_clean_run_prints_its_steps_and_nothing_else(installation: Path) -> None:
     flags = ["--output", "ledger", "--master", "local[1]"]
     ran = started([*RUN, *flags], installation, DELAYLINE_DATA_DIR=str(installation))
     lines = [line for line in ran.stderr.splitlines(keepends=True) if not GOES_ON.fullmatch(line)]

@@ -86,13 +86,13 @@ def test_what_cannot_be_is_one_sentence_before_spark_starts(
 
 
 @pytest.mark.parametrize("command", [RUN, MODULE])
-def test_without_java_the_job_says_what_it_needs(tmp_path: Path, command: list[str]) -> None:
+def test_without_java_the_job_names_what_it_needs(tmp_path: Path, command: list[str]) -> None:
     ran = started([*command, "--output", "ledger"], tmp_path, PATH=str(tmp_path), JAVA_HOME="")
     assert ran.returncode == 64
     assert "the reconcile job needs Java 17, and there is no java on the path" in ran.stderr
 
 
-def test_without_spark_the_job_says_what_installs_it(tmp_path: Path) -> None:
+def test_without_spark_the_job_names_what_installs_it(tmp_path: Path) -> None:
     (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError(name='pyspark')")
     ran = started([*RUN, "--output", "ledger"], tmp_path, PYTHONPATH=str(tmp_path), JAVA_HOME="/java")
     sentence = (

@@ -1,4 +1,4 @@
-"""What Spark's driver counts of its stages is what progress is told from."""
+"""Progress is computed from what Spark's driver counts of its stages."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Real processes on a real Kafka: what the job says of them, and of the one message that somebody makes them lose."""
+"""Real processes on a real Kafka: what the job finds of them, and of the one message that they are made to lose."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mq.kafka.settings import KafkaSettings
     from reconcile.readers.kafka import KafkaReader
-    from reconcile.spark.job import Verdict as RunVerdict
+    from reconcile.spark.job import RunVerdict
     from tests.brokers.kafka import Kafka
 
 DONE = (200, 202, 204)
@@ -88,18 +88,18 @@ def marks(settings: "KafkaSettings", held: Held) -> dict[int, AuditRecord]:
     found: dict[int, AuditRecord] = {}
     for partition, (start, end) in held.audit.items():
         for chunk in read_range(settings, SystemClock(), settings.names.audit, partition, start, end):
-            said = [decode_audit(message.value() or b"")[0] for message in chunk]
-            found |= {int(record.shard): record for record in said if record.kind == LOW_WATER}
+            records = [decode_audit(message.value() or b"")[0] for message in chunk]
+            found |= {int(record.shard): record for record in records if record.kind == LOW_WATER}
     return found
 
 
-def all_is_said(settings: "KafkaSettings", reader: "KafkaReader", topic: str) -> bool:
+def all_is_audited(settings: "KafkaSettings", reader: "KafkaReader", topic: str) -> bool:
     """Whether the audit has an outcome of all that was ever written, as far as the workers know."""
     held = reader.held()
     ends = {shard: end for shard, (_, end) in held.buffers[topic].shards.items()}
-    said = marks(settings, held)
-    return ends.keys() == said.keys() and all(
-        (said[shard].next or 0) >= end and said[shard].pending == 0 for shard, end in ends.items()
+    by_shard = marks(settings, held)
+    return ends.keys() == by_shard.keys() and all(
+        (by_shard[shard].next or 0) >= end and by_shard[shard].pending == 0 for shard, end in ends.items()
     )
 
 
@@ -159,7 +159,7 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     server.wait_ready()
     wanted = sorted([*PLAIN, "moved", *["repeated"] * 3])
     assert wait_for(lambda: values(server, topic), lambda found: len(found) >= len(wanted), 60) == wanted
-    assert wait_for(lambda: all_is_said(settings, reader, topic), bool, 60)
+    assert wait_for(lambda: all_is_audited(settings, reader, topic), bool, 60)
 
     verdict = reconcile(spark, reader, ledger)
 
@@ -174,7 +174,7 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     put_back(settings, ledger)
     ask(server, "POST", victim, ":deliver")
     assert wait_for(lambda: values(server, topic), lambda found: "victim" in found, 60) == sorted([*wanted, "victim"])
-    assert wait_for(lambda: all_is_said(settings, reader, topic), bool, 60)
+    assert wait_for(lambda: all_is_audited(settings, reader, topic), bool, 60)
 
     after = reconcile(spark, reader, ledger)
 
@@ -215,7 +215,7 @@ def forge_a_delivery(settings: "KafkaSettings", reader: "KafkaReader", topic: st
 
 
 def put_back(settings: "KafkaSettings", ledger: Path) -> None:
-    """What the run says is missing is sent again."""
+    """What the run reports missing is sent again."""
     from mq.kafka.queue import KafkaQueue
 
     plan = decode_repair_plan((ledger / "repair-plan.json").read_bytes())

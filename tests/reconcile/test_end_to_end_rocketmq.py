@@ -1,4 +1,4 @@
-"""Real processes on a real RocketMQ: what the job says of them, and of the one message that they are made to lose."""
+"""Real processes on a real RocketMQ: what the job finds, and the one message that they are made to lose."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mq.rocketmq.queue import RocketmqQueue
     from mq.rocketmq.settings import RocketmqSettings
     from reconcile.readers.rocketmq import RocketmqReader
-    from reconcile.spark.job import Verdict as RunVerdict
+    from reconcile.spark.job import RunVerdict
     from rocketmq.client.client import Client
     from tests.brokers.rocketmq import RocketMq
 
@@ -110,18 +110,18 @@ def marks(queue: "RocketmqQueue", held: Held, audit: str) -> dict[int | None, Au
     found: dict[int | None, AuditRecord] = {}
     for partition, (start, end) in held.audit.items():
         records = queue.read(audit, held.partitions.name(partition), start, end - start)
-        said = [decode_audit(decode_body(one.body).value or b"")[0] for one in records]
-        found |= {held.partitions.number(one.shard): one for one in said if one.kind == LOW_WATER}
+        records_of = [decode_audit(decode_body(one.body).value or b"")[0] for one in records]
+        found |= {held.partitions.number(one.shard): one for one in records_of if one.kind == LOW_WATER}
     return found
 
 
-def all_is_said(queue: "RocketmqQueue", reader: "RocketmqReader", topic: str, audit: str) -> bool:
+def is_all_reported(queue: "RocketmqQueue", reader: "RocketmqReader", topic: str, audit: str) -> bool:
     """Whether the audit has an outcome of all that was ever written, as far as the workers know."""
     held = reader.held()
     ends = {shard: end for shard, (_, end) in held.buffers[topic].shards.items()}
-    said = marks(queue, held, audit)
-    return ends.keys() == said.keys() and all(
-        (said[shard].next or 0) >= end and said[shard].pending == 0 for shard, end in ends.items()
+    last = marks(queue, held, audit)
+    return ends.keys() == last.keys() and all(
+        (last[shard].next or 0) >= end and last[shard].pending == 0 for shard, end in ends.items()
     )
 
 
@@ -184,7 +184,7 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     server.wait_ready()
     wanted = sorted([*PLAIN, "moved", *["repeated"] * 3])
     assert wait_for(lambda: values(queue, topic), lambda found: len(found) >= len(wanted), 60) == wanted
-    assert wait_for(lambda: all_is_said(queue, reader, topic, names.audit), bool, 60)
+    assert wait_for(lambda: is_all_reported(queue, reader, topic, names.audit), bool, 60)
 
     verdict = reconcile(spark, reader, ledger)
 
@@ -206,7 +206,7 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     assert steps == ["sent again", "has ended"]
     ask(server, "POST", victim, ":deliver")
     assert wait_for(lambda: values(queue, topic), lambda found: "victim" in found, 60) == sorted([*wanted, "victim"])
-    assert wait_for(lambda: all_is_said(queue, reader, topic, names.audit), bool, 60)
+    assert wait_for(lambda: is_all_reported(queue, reader, topic, names.audit), bool, 60)
 
     after = reconcile(spark, reader, ledger)
 
@@ -282,7 +282,7 @@ def test_runs_beside_traffic_find_nothing_and_count_all_of_it_in_the_end(
         beside += [reconcile(spark, reader, ledger).summary for _ in range(2)]
     finally:
         traffic.stop()
-    assert wait_for(lambda: all_is_said(queue, reader, topic, names.audit), bool, 60)
+    assert wait_for(lambda: is_all_reported(queue, reader, topic, names.audit), bool, 60)
     last = reconcile(spark, reader, ledger)
 
     assert [one.findings_total for one in beside] == [0, 0, 0]

@@ -1,5 +1,5 @@
-"""Rows of an old hour are dropped, and then something comes for it: what its cells still tell is judged as ever, and
-what only the rows could tell is unauditable."""
+"""Rows of an old hour are dropped, and then something comes for it: what its cells still hold is judged as ever, and
+what only the rows held is unauditable."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from tests.reconcile.test_job import MINUTE_MS, Job, topic_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 DAY_MS = 24 * HOUR_MS
 HOUR = START // HOUR_MS
@@ -69,7 +69,7 @@ def old(spark: "SparkSession", tmp_path: Path) -> Old:
 
 
 def come_late(world: World, sent: dict[str, Row]) -> None:
-    """A row that was missing; and what nobody can tell of any more, but for the first."""
+    """A row that was missing; and what cannot be judged any more, but for the first."""
     near = {name: {"done_ms": row["accepted_ms"] + HOUR_MS // 2} for name, row in sent.items()}
     world.end(sent["answered"], done_ms=sent["answered"]["due_ms"])
     world.end(sent["again"], done_ms=sent["again"]["due_ms"])
@@ -82,7 +82,7 @@ def come_late(world: World, sent: dict[str, Row]) -> None:
     world.end(sent["operation"], "applied", reason="cancelled")
 
 
-def judged(verdict: "Verdict") -> tuple[int, dict[str, int]]:
+def judged(verdict: "RunVerdict") -> tuple[int, dict[str, int]]:
     return verdict.exit_code, topic_of(verdict.summary).findings
 
 

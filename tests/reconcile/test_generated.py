@@ -77,7 +77,7 @@ def judged(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> J
 
 
 def _delete(archive: Path, topic: str) -> None:
-    """With its buffer; what the audit says of it stays."""
+    """With its buffer; its rows in the audit stay."""
     for path in (archive / "accepted").glob(f"{topic}-*"):
         path.unlink()
 
@@ -131,7 +131,7 @@ def test_each_window_counts_what_was_found_in_it(judged: Judged) -> None:
     assert Counter({key: count for key, count in counted.items() if count}) == found
 
 
-def test_the_plan_says_when_those_were_due_that_were_to_go_on(judged: Judged) -> None:
+def test_the_plan_has_the_due_times_of_those_that_were_to_go_on(judged: Judged) -> None:
     listed = {(one.topic, one.shard, one.offset, one.moves_to_ms) for one in judged.plan.successors}
     assert listed == set().union(*(truth.successors for truth in judged.truths))
     assert len(listed) > FAULTS_PER_SHARD

@@ -1,4 +1,4 @@
-"""The job from end to end on an archive: what its runs say, one after the other."""
+"""The job from end to end on an archive: the results of its runs, one after the other."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,13 +11,13 @@ from reconcile.directory.lock import Holder, Lock
 from reconcile.errors import OtherCluster, RunInProgress
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
 from reconcile.logic.plan import Cluster, Range
-from reconcile.report.summary import State, Summary, Topic, decode_summary
+from reconcile.report.summary import State, Summary, TopicSummary, decode_summary
 from tests.reconcile.archive import World, run_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 MINUTE_MS = 60_000
 
@@ -31,7 +31,7 @@ class Job:
         self.out = folder / "out"
         self.keep_rows_ms: int | None = None
 
-    def run(self, threshold: int = 0) -> "Verdict":
+    def run(self, threshold: int = 0) -> "RunVerdict":
         self.world.write()
         clock = ManualClock(self.world.at_ms)
         verdict = run_here(self.spark, self.world.folder, self.out, clock, threshold, keep_rows_ms=self.keep_rows_ms)
@@ -46,14 +46,14 @@ def job(spark: "SparkSession", tmp_path: Path) -> Job:
     return Job(spark, tmp_path)
 
 
-def topic_of(summary: Summary, name: str = "orders") -> Topic:
+def topic_of(summary: Summary, name: str = "orders") -> TopicSummary:
     return next(topic for topic in summary.topics if topic.topic == name)
 
 
 class Story(NamedTuple):
-    """What the runs said, and the job that they were of."""
+    """The results of the runs, and the job that they were of."""
 
-    told: list["Verdict"]
+    verdicts: list["RunVerdict"]
     job: Job
 
 
@@ -61,10 +61,10 @@ class Story(NamedTuple):
 def story(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Six runs. Each topic has a tale of its own, and each run one cause for its exit code, or two of one code."""
     job = Job(spark, tmp_path_factory.mktemp("story"), "orders", "mail", "quiet")
-    world, told = job.world, []
+    world, verdicts = job.world, []
 
     def run() -> None:
-        told.append(job.run())
+        verdicts.append(job.run())
 
     world.end(world.send("orders", 0, MINUTE_MS) | {"topic": "deleted"})
     world.pass_on(HOUR_MS)
@@ -91,19 +91,19 @@ def story(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> St
         world.mark(topic, shard)
     run()
     run()
-    return Story(told, job)
+    return Story(verdicts, job)
 
 
-def test_a_first_run_says_what_outcomes_it_cannot_judge(story: Story) -> None:
+def test_a_first_run_reports_the_outcomes_that_it_cannot_judge(story: Story) -> None:
     """Their topics may have been deleted long ago."""
-    first = story.told[0]
-    (said,) = first.summary.not_judged
-    assert (first.exit_code, said.what, said.topic, said.records) == (3, "stray", "deleted", 1)
+    first = story.verdicts[0]
+    (reported,) = first.summary.not_judged
+    assert (first.exit_code, reported.what, reported.topic, reported.records) == (3, "stray", "deleted", 1)
     assert topic_of(first.summary, "deleted").before_start == 1
-    assert [one.summary.not_judged for one in story.told[1:4]] == [[], [], []]
+    assert [one.summary.not_judged for one in story.verdicts[1:4]] == [[], [], []]
 
 
-def test_an_archive_says_since_when_the_first_record_of_a_part_waits(story: Story) -> None:
+def test_an_archive_states_since_when_the_first_record_of_a_part_waits(story: Story) -> None:
     from reconcile.readers.parquet import ParquetReader
 
     reader = ParquetReader(story.job.spark, story.job.world.folder, "delayline")
@@ -113,33 +113,35 @@ def test_an_archive_says_since_when_the_first_record_of_a_part_waits(story: Stor
 
 
 def test_each_run_stands_beside_those_before_it(story: Story) -> None:
-    line = story.told[-1].summary.trend
-    assert [(one.run, one.exit_code) for one in line] == [(n, told.exit_code) for n, told in enumerate(story.told, 1)]
+    line = story.verdicts[-1].summary.trend
+    assert [(one.run, one.exit_code) for one in line] == [
+        (n, verdict.exit_code) for n, verdict in enumerate(story.verdicts, 1)
+    ]
     assert [one.findings for one in line[:4]] == [0, 3, 0, 1]
-    ledgers = [topic.ledger for topic in story.told[-1].summary.topics]
+    ledgers = [topic.ledger for topic in story.verdicts[-1].summary.topics]
     assert sum(one.accepted or 0 for one in line) == sum(ledger.accepted for ledger in ledgers)
     assert sum(one.delivered or 0 for one in line) == sum(ledger.delivered for ledger in ledgers)
-    assert story.told[1].summary.trend == line[:2]
+    assert story.verdicts[1].summary.trend == line[:2]
 
 
-def test_a_window_that_is_judged_again_tells_only_what_is_new(story: Story) -> None:
-    lost, told, doubled = ((one.exit_code, topic_of(one.summary, "mail")) for one in story.told[1:4])
+def test_a_window_that_is_judged_again_reports_only_new_findings(story: Story) -> None:
+    lost, reported, doubled = ((one.exit_code, topic_of(one.summary, "mail")) for one in story.verdicts[1:4])
     assert (lost[0], lost[1].fresh) == (2, {"missing": 3})
-    assert (told[0], told[1].findings) == (0, {"missing": 2})
+    assert (reported[0], reported[1].findings) == (0, {"missing": 2})
     assert (doubled[0], doubled[1].fresh) == (2, {"duplicated": 1})
     assert doubled[1].findings == {"duplicated": 1, "missing": 1}
 
 
 def test_a_bad_mark_sets_its_shard_aside_until_the_next_run(story: Story) -> None:
-    bad, good = story.told[4:]
-    (said,) = (one for one in bad.summary.not_judged if one.what == "bad_mark")
-    assert (bad.exit_code, said.topic, said.shard) == (3, "orders", 0)
-    assert "says 99, and its buffer ends at 2" in said.why
+    bad, good = story.verdicts[4:]
+    (reported,) = (one for one in bad.summary.not_judged if one.what == "bad_mark")
+    assert (bad.exit_code, reported.topic, reported.shard) == (3, "orders", 0)
+    assert "has next 99, and its buffer ends at 2" in reported.why
     assert (good.exit_code, topic_of(good.summary).findings) == (2, {"missing": 1})
 
 
 def test_a_silent_shard_stalls_its_topic_and_its_messages_are_not_missing(story: Story) -> None:
-    stalled = story.told[4]
+    stalled = story.verdicts[4]
     quiet = topic_of(stalled.summary, "quiet")
     assert (stalled.exit_code, quiet.state, quiet.findings) == (3, State.STALLED, {})
     assert quiet.ledger.pending == 1
@@ -264,7 +266,7 @@ def test_offsets_that_are_gone_are_a_gap_and_nothing_in_it_is_missing(job: Job) 
 
 
 @pytest.mark.thorough
-def test_what_the_deleted_part_of_the_audit_may_tell_is_not_missing(job: Job) -> None:
+def test_what_the_deleted_part_of_the_audit_may_hold_is_not_missing(job: Job) -> None:
     world = job.world
     world.send("orders", 0, MINUTE_MS)
     world.pass_on(HOUR_MS)
@@ -368,7 +370,7 @@ def test_outcomes_of_places_that_no_buffer_has_are_orphans(job: Job) -> None:
 
 @pytest.mark.thorough
 def test_a_topic_that_was_made_and_deleted_between_two_runs_is_not_judged_and_has_no_orphans(job: Job) -> None:
-    """Its marks say that there was a buffer. What has none is an orphan."""
+    """Its marks show that there was a buffer. What has none is an orphan."""
     world = job.world
     world.pass_on(HOUR_MS)
     job.run()
@@ -377,9 +379,9 @@ def test_a_topic_that_was_made_and_deleted_between_two_runs_is_not_judged_and_ha
     world.pass_on(HOUR_MS)
     del world.buffers["brief", 0]
     verdict = job.run()
-    (said,) = verdict.summary.not_judged
-    assert (said.what, said.topic, said.records) == ("stray", "brief", 1)
-    assert "made after the last run and deleted" in said.why
+    (reported,) = verdict.summary.not_judged
+    assert (reported.what, reported.topic, reported.records) == ("stray", "brief", 1)
+    assert "made after the last run and deleted" in reported.why
     assert (verdict.exit_code, verdict.summary.findings_total) == (3, 0)
     assert topic_of(verdict.summary, "brief").before_start == 1
     world.pass_on(HOUR_MS)

@@ -35,12 +35,12 @@ def test_it_is_found_sent_again_at_its_new_time_and_found_no_more(spark: "SparkS
         AuditRow(1, f"orders.0.1.{DUE_MS}", DUE_MS, NOW_MS, Outcome.CANCELLED, None, CANCELLED),
         *(asked(2, RESCHEDULED), asked(3, CANCELLED)),
     ]
-    installation.tell(rows, done_ms=NOW_MS + 7, next_offset=4, at_minute=10)
+    installation.write_audit(rows, done_ms=NOW_MS + 7, next_offset=4, at_minute=10)
 
     first = installation.run(11)
     plan = installation.plan()
     sent, again = installation.repair(plan), installation.repair(plan)
-    installation.tell([delivered(4, ID, MOVED_MS)], done_ms=MOVED_MS + 5, next_offset=5, at_minute=12)
+    installation.write_audit([delivered(4, ID, MOVED_MS)], done_ms=MOVED_MS + 5, next_offset=5, at_minute=12)
     last = installation.run(13)
 
     assert (first.exit_code, topic_of(first.summary).findings) == (2, {"missing": 1})

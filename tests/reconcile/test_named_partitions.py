@@ -1,4 +1,4 @@
-"""Partitions that have names, of several brokers: what Spark makes of them, and what is said outward."""
+"""Partitions that have names, of several brokers: their numbers in Spark, and the names of what is missing."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -74,9 +74,9 @@ def fill(place: Place) -> None:
         producer = place.transaction()
         place.send(producer, 3)
         getattr(producer, outcome)()
-    shard, said = Shard(place.topic, "0"), [AuditRow(0, "a", 5, 6, Outcome.DELIVERED)]
-    said.append(AuditRow(1, "b", 5, 6, Outcome.SUPERSEDED, "b", "roll"))
-    audit = [*encode_audit(shard, 3, 7, said), encode_low_water(shard, 3, 7, 8, 9, 0), encode_body(None, b"junk")]
+    shard, outcomes = Shard(place.topic, "0"), [AuditRow(0, "a", 5, 6, Outcome.DELIVERED)]
+    outcomes.append(AuditRow(1, "b", 5, 6, Outcome.SUPERSEDED, "b", "roll"))
+    audit = [*encode_audit(shard, 3, 7, outcomes), encode_low_water(shard, 3, 7, 8, 9, 0), encode_body(None, b"junk")]
     place.write(f"{place.namespace}.audit", *audit)
 
 
@@ -116,16 +116,16 @@ def test_what_is_not_held_is_refused_and_what_is_trimmed_after_the_plan_is_an_er
     assert [row["offset"] for row in rows(connector.accepted(spark, [Read(place.topic, 0, 5, 6)]))] == [5]
 
 
-def test_offsets_that_the_connector_does_not_find_are_told_as_a_loss() -> None:
+def test_offsets_that_the_connector_does_not_find_are_reported_as_a_loss() -> None:
     from pyspark.errors import PySparkException
 
-    from reconcile.readers.work import telling
+    from reconcile.readers.work import translated_errors
 
-    said = "Caused by: ...\nReason: Could not read records in offset [2, 6) for topic partition a-0\nwith"
-    told = r"was to be read: Could not read records in offset \[2, 6\) for .* a-0$"
-    with pytest.raises(CannotJudge, match=told), telling():
-        raise PySparkException(said)
-    with pytest.raises(PySparkException, match="something else"), telling():
+    text = "Caused by: ...\nReason: Could not read records in offset [2, 6) for topic partition a-0\nwith"
+    expected = r"was to be read: Could not read records in offset \[2, 6\) for .* a-0$"
+    with pytest.raises(CannotJudge, match=expected), translated_errors():
+        raise PySparkException(text)
+    with pytest.raises(PySparkException, match="something else"), translated_errors():
         raise PySparkException("something else")
 
 

@@ -39,8 +39,8 @@ MALFORMED: Sequence[tuple[bytes | None, str]] = [
     (b"\xff\xfe", NOT_JSON),
     (b"[]", NOT_JSON),
     *(
-        (json.dumps(said).encode(), why)
-        for said, why in (
+        (json.dumps(document).encode(), why)
+        for document, why in (
             ({**MARK, "v": 2}, "it is of another version"),
             ({**MARK, "kind": "other"}, "it is of an unknown kind"),
             ({**MARK, "topic": None}, "topic or time is missing"),
@@ -57,7 +57,7 @@ MALFORMED: Sequence[tuple[bytes | None, str]] = [
         )
     ),
 ]
-"""Values of audit records, and what is said of each."""
+"""Values of audit records, and the reason reported of each."""
 
 
 @pytest.fixture
@@ -105,13 +105,13 @@ def commit_cursor(queue: EmbeddedQueue, low_offset: int, rules: Rules) -> None:
 
 
 def rows(frame: "DataFrame") -> list[dict[str, Any]]:
-    from reconcile.readers.work import telling
+    from reconcile.readers.work import translated_errors
 
-    with telling():
+    with translated_errors():
         return [row.asDict() for row in frame.collect()]
 
 
-def test_what_a_queue_in_use_holds_is_told_by_topic_and_partition(
+def test_what_a_queue_in_use_holds_is_returned_by_topic_and_partition(
     queue: EmbeddedQueue, reader: "EmbeddedReader"
 ) -> None:
     append(queue, BUFFER, message(delay="1s"), message(delay="2s"), partition="1")
@@ -126,7 +126,7 @@ def test_what_a_queue_in_use_holds_is_told_by_topic_and_partition(
     assert reader.cluster() == reader.cluster()
 
 
-def test_a_buffer_says_since_when_its_first_record_of_a_part_waits(
+def test_a_buffer_states_since_when_its_first_record_of_a_part_waits(
     tmp_path: Path, queue: EmbeddedQueue, reader: "EmbeddedReader"
 ) -> None:
     append(queue, BUFFER, message(delay="1s"), message(delay="2s"))
@@ -202,7 +202,7 @@ def test_each_kind_of_record_is_a_row_as_its_outcome_row_will_call_it(
     ]
 
 
-def test_a_read_begins_with_the_rules_it_is_given_and_is_told_which_a_cursor_knows(
+def test_a_read_begins_with_the_rules_it_is_given_and_gets_those_that_a_cursor_knows(
     spark: "SparkSession", queue: EmbeddedQueue, reader: "EmbeddedReader"
 ) -> None:
     rules = Rules(number=4, levels_ms=(9000,))
@@ -269,9 +269,9 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     records, done = map(rows, reader.audit(spark, {0: Range(0, 2), 1: Range(0, end)}))
     of = {kind: [row for row in records if row["kind"] == kind] for kind in {row["kind"] for row in records}}
 
-    said = {"topic": "orders", "shard": 0, "done_ms": NOW_MS, "epoch": 3, "audit_partition": 0, "audit_offset": 0}
+    common = {"topic": "orders", "shard": 0, "done_ms": NOW_MS, "epoch": 3, "audit_partition": 0, "audit_offset": 0}
     columns = ("offset", "id", "due_ms", "accepted_ms", "outcome", "successor", "reason")
-    assert done == [said | dict(zip(columns, outcome, strict=True)) for outcome in outcomes]
+    assert done == [common | dict(zip(columns, outcome, strict=True)) for outcome in outcomes]
     assert [(row["audit_offset"], row["rows"], row["at_ms"]) for row in of["outcomes"]] == [(0, 3, NOW_MS)]
     assert [(row["next"], row["low_ms"], row["pending"], row["audit_offset"]) for row in of[LOW_WATER]] == [
         (7, 8, 9, 1),
@@ -284,8 +284,8 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     (broken,) = [row for row in of["malformed"] if row["why"] == "a mark lacks its numbers"]
     numbers = [broken[name] for name in ("next", "low_ms", "pending")]
     assert numbers == [-1, -1, -1]
-    told = [row for row in records if row["kind"] != "malformed" or row is broken]
-    assert {(row["topic"], row["shard"]) for row in told} == {("orders", 0)}
+    readable = [row for row in records if row["kind"] != "malformed" or row is broken]
+    assert {(row["topic"], row["shard"]) for row in readable} == {("orders", 0)}
     known = [row for row in of["malformed"] if row["topic"] is not None]
     assert {row["topic"] for row in known} <= {"orders", "7"}
     assert broken in known

@@ -200,9 +200,11 @@ def test_a_long_stretch_of_the_audit_is_read_in_parts_and_whole(
 
     monkeypatch.setattr(kafka, "AUDIT_TASK_RECORDS", 2)
     shard = Shard(place.topic, "0")
-    said = [[AuditRow(10 * number + one, "a", 5, 6, Outcome.DELIVERED) for one in range(2)] for number in range(5)]
-    place.write(f"{place.namespace}.audit", *(body for part in said for body in encode_audit(shard, 1, 7, part)))
-    place.write(f"{place.namespace}.audit", *encode_audit(shard, 1, 7, said[0]), partition=1)
+    outcomes = [
+        [AuditRow(10 * number + one, "a", 5, 6, Outcome.DELIVERED) for one in range(2)] for number in range(5)
+    ]
+    place.write(f"{place.namespace}.audit", *(body for part in outcomes for body in encode_audit(shard, 1, 7, part)))
+    place.write(f"{place.namespace}.audit", *encode_audit(shard, 1, 7, outcomes[0]), partition=1)
 
     audit = reader.audit(spark, {0: Range(1, 5), 1: Range(0, 1)})
 
@@ -248,7 +250,7 @@ def test_what_stands_in_a_target_topic_is_known_by_its_id(
     assert rows(reader.delivered(spark, [place.topic], found[1]["delivered_ms"] + 1)) == []
 
 
-def test_a_target_topic_says_since_when_it_has_kept_everything(
+def test_a_target_topic_states_since_when_it_has_kept_everything(
     spark: "SparkSession", place: Place, reader: "KafkaReader"
 ) -> None:
     producer = place.producer()
@@ -265,7 +267,7 @@ def test_a_target_topic_says_since_when_it_has_kept_everything(
     assert before_ms <= reader.kept_since_ms(place.topic)[1] <= CLOCK.now_ms()
 
 
-def test_a_buffer_says_since_when_its_first_record_of_a_part_waits(place: Place, reader: "KafkaReader") -> None:
+def test_a_buffer_states_since_when_its_first_record_of_a_part_waits(place: Place, reader: "KafkaReader") -> None:
     producer = place.producer()
     appended_ms: list[int] = []
     for _ in range(3):
@@ -280,7 +282,7 @@ def test_a_buffer_says_since_when_its_first_record_of_a_part_waits(place: Place,
     assert reader.waits_since_ms("never-made", 0, Range(0, 9)) is None
 
 
-def test_a_compacted_topic_cannot_tell_what_was_delivered(place: Place, reader: "KafkaReader") -> None:
+def test_a_compacted_topic_cannot_prove_what_was_delivered(place: Place, reader: "KafkaReader") -> None:
     name = f"{place.topic}-latest"
     place.make(name, {"cleanup.policy": "compact"})
     with pytest.raises(CannotJudge, match="compacted"):

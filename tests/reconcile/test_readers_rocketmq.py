@@ -61,9 +61,9 @@ def test_buffers_audit_and_targets_are_read_by_offset_as_they_are_there(
     appended_ms = place.send(3)
     place.send(1, number=1)
     shard = Shard(place.topic, part(1))
-    told = [*encode_audit(shard, 1, 7, [AuditRow(0, "a", 5, 6, Outcome.DELIVERED)])]
+    outcomes = [*encode_audit(shard, 1, 7, [AuditRow(0, "a", 5, 6, Outcome.DELIVERED)])]
     strange = encode_low_water(Shard(place.topic, "broker-z:0"), 1, 8, 1, 8, 0)
-    place.write(place.names.audit, *told, encode_low_water(shard, 1, 8, 1, 8, 0), strange, number=3)
+    place.write(place.names.audit, *outcomes, encode_low_water(shard, 1, 8, 1, 8, 0), strange, number=3)
     headers = [(b"delayline-id", b"x.1"), (b"delayline-due", b"5")]
     place.write(place.topic, encode_body(None, b"own"), encode_body(b"k", b"from here", headers), number=1)
 
@@ -149,8 +149,8 @@ def test_a_long_stretch_of_the_audit_is_read_in_parts_and_whole(
 
     monkeypatch.setattr(of_rocketmq, "AUDIT_TASK_RECORDS", 2)
     shard = Shard(place.topic, part(0))
-    said = [[AuditRow(number, "a", 5, 6, Outcome.DELIVERED)] for number in range(5)]
-    place.write(place.names.audit, *(body for some in said for body in encode_audit(shard, 1, 7, some)))
+    batches = [[AuditRow(number, "a", 5, 6, Outcome.DELIVERED)] for number in range(5)]
+    place.write(place.names.audit, *(body for some in batches for body in encode_audit(shard, 1, 7, some)))
     reader.held()
     audit = reader.audit(spark, {0: Range(1, 5)})
     assert audit.done.rdd.getNumPartitions() == 2
@@ -158,7 +158,7 @@ def test_a_long_stretch_of_the_audit_is_read_in_parts_and_whole(
 
 
 @pytest.mark.thorough
-def test_a_topic_says_since_when_it_has_kept_everything_and_a_buffer_since_when_it_waits(
+def test_since_when_a_topic_has_kept_everything_and_since_when_a_buffer_waits(
     place: Place, reads: PlannedReads, reader: "RocketmqReader"
 ) -> None:
     times = place.write(place.topic, *(encode_body(None, b"x") for _ in range(3)))
@@ -176,7 +176,7 @@ def test_a_topic_says_since_when_it_has_kept_everything_and_a_buffer_since_when_
 
 
 @pytest.mark.thorough
-def test_a_compacted_topic_cannot_tell_what_was_delivered(
+def test_a_compacted_topic_is_refused(
     place: Place, reader: "RocketmqReader", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader.held()

@@ -22,7 +22,7 @@ from tests.tiers import sample
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 MINUTE_MS = 60_000
 
@@ -43,7 +43,7 @@ class Ledger:
         self.world.pass_on(HOUR_MS)
         self.files = {path: path.read_bytes() for path in self.out.rglob("*") if path.is_file()}
 
-    def run(self, out: Path) -> "Verdict":
+    def run(self, out: Path) -> "RunVerdict":
         self.world.write()
         return run_here(self.spark, self.world.folder, out, ManualClock(self.world.at_ms))
 
@@ -63,7 +63,7 @@ class Copied(NamedTuple):
     """A run in a copy of the first one's directory."""
 
     out: Path
-    verdict: "Verdict"
+    verdict: "RunVerdict"
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def copied(ledger: Ledger) -> Copied:
     return Copied(copy, ledger.run(copy))
 
 
-def test_a_manifest_says_how_many_rows_were_written_and_a_copied_directory_goes_on(
+def test_a_manifest_counts_the_rows_that_were_written_and_a_copied_directory_goes_on(
     ledger: Ledger, copied: Copied
 ) -> None:
     ledger.restore()
@@ -189,7 +189,7 @@ def test_a_run_that_is_given_nothing_of_what_it_planned_is_never_clean(
     assert not (ledger.folder / f"new-{side}" / "manifest-1.json").exists()
 
 
-def test_what_an_unreadable_audit_record_may_tell_of_is_not_missing_and_not_repaired(
+def test_what_an_unreadable_audit_record_may_hold_is_not_missing_and_not_repaired(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     world = World(tmp_path / "archive", "orders", shards=1)

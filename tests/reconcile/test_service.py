@@ -41,7 +41,7 @@ class Play:
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
-        self.bench = Bench(partitions=PARTITIONS, orders={"late_max_ms": 5 * MINUTE})
+        self.bench = Bench(partitions=PARTITIONS, orders={"lateness_max_ms": 5 * MINUTE})
         self.shards = [Shard("orders", str(number)) for number in range(PARTITIONS)]
         self.ids: list[tuple[Shard, str]] = []
         self.pass_on(1)
@@ -55,7 +55,7 @@ class Play:
         for _ in range(steps):
             self.dice.choice(doings)()
         for _ in range(6):
-            self.tell(*[(shard, encode_control("resume")) for shard in self.shards])
+            self.append_all(*[(shard, encode_control("resume")) for shard in self.shards])
             self.pass_on(HOUR)
 
     def go_on(self) -> None:
@@ -106,11 +106,11 @@ class Play:
 
     def purge(self) -> None:
         if self.dice.random() < 0.3:
-            self.tell((self.dice.choice(self.shards), encode_control("purge")))
+            self.append_all((self.dice.choice(self.shards), encode_control("purge")))
 
     def pause(self) -> None:
         kind = self.dice.choice(["pause", "resume", "resume"])
-        self.tell((self.dice.choice(self.shards), encode_control(kind)))
+        self.append_all((self.dice.choice(self.shards), encode_control(kind)))
 
     def new_owner(self) -> None:
         restart(self.bench, lose_index=self.dice.random() < 0.5)
@@ -128,14 +128,14 @@ class Play:
         """Of the last ones: many wait."""
         return self.dice.sample(self.ids[-60:], min(most, len(self.ids[-60:])))
 
-    def tell(self, *controls: tuple[Shard, bytes]) -> None:
+    def append_all(self, *controls: tuple[Shard, bytes]) -> None:
         self.bench.queue.append(
             [Append(NAMES.buffer("orders"), shard.name, body) for shard, body in controls]
         ).result()
 
     # --- what stands in the queue then
 
-    def said(self) -> list[tuple[int, int, AuditRecord, list[AuditRow]]]:
+    def audited(self) -> list[tuple[int, int, AuditRecord, list[AuditRow]]]:
         """Partition and offset in the audit, the record, its rows."""
         return [
             (int(name), record.offset, *decode_audit(decode_body(record.body).value or b""))
@@ -153,7 +153,7 @@ class Play:
             table = pa.Table.from_batches(list(reader_rows.accepted(read, [records])))
             pq.write_table(table, folder / "accepted" / f"{shard.name}.parquet")
         done, marks = [], []
-        for partition, offset, record, rows in self.said():
+        for partition, offset, record, rows in self.audited():
             place = {
                 "topic": record.topic,
                 "shard": int(record.shard),
@@ -185,7 +185,7 @@ class Play:
 def test_whatever_clients_ask_for_nothing_is_found_but_what_came_late(spark: "SparkSession", tmp_path: Path) -> None:
     play = Play(SEED)
     play.carry_out(STEPS)
-    seen = Counter((row.outcome.value, row.reason) for *_, rows in play.said() for row in rows)
+    seen = Counter((row.outcome.value, row.reason) for *_, rows in play.audited() for row in rows)
     assert set(SEEN) - seen.keys() == set()
     for _ in range(2):  # of what was purged, the second run knows that all marks have passed it
         play.write(tmp_path / "archive")

@@ -12,7 +12,7 @@ from tests.reconcile.test_job import MINUTE_MS, Job, topic_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 
 @pytest.fixture
@@ -21,10 +21,10 @@ def job(spark: "SparkSession", tmp_path: Path) -> Job:
 
 
 class Story(NamedTuple):
-    """What two runs said, and what the topics held that they are asked about."""
+    """The results of two runs, and what the topics held."""
 
-    first: "Verdict"
-    second: "Verdict"
+    first: "RunVerdict"
+    second: "RunVerdict"
     read: Row
     skipped_at_ms: int
 
@@ -47,7 +47,7 @@ def story(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> St
     world.skip("mail", 0, None, 1)
     for _ in range(3):
         world.send("bare", 0, MINUTE_MS)
-    world.skip("bare", 0, 0, 2, told=False)
+    world.skip("bare", 0, 0, 2, has_row=False)
     skipped_at_ms = world.at_ms
     world.pass_on(5 * HOUR_MS)
     world.end(read, done_ms=read["due_ms"])
@@ -74,7 +74,7 @@ def test_a_place_without_its_row_is_missing_by_its_name(story: Story) -> None:
     assert found_of(story.second, "bare") == (2, {"missing": 1}, [("missing", 0, name)])
 
 
-def found_of(verdict: "Verdict", topic: str) -> tuple[int, dict[str, int], list[tuple[str, int, str]]]:
+def found_of(verdict: "RunVerdict", topic: str) -> tuple[int, dict[str, int], list[tuple[str, int, str]]]:
     found = [(one.category, one.offset, one.id) for one in verdict.summary.findings if one.topic == topic]
     return verdict.exit_code, topic_of(verdict.summary, topic).findings, found
 

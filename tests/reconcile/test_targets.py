@@ -24,7 +24,7 @@ class Record(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What the audit says."""
+    """A row of the audit."""
 
     outcome: str = "delivered"
     offset: int = 1
@@ -66,8 +66,8 @@ CASES = [
     Case("read_twice_by_two_tasks", [Record()], [Row()], [Copy(7), Copy(7)]),
     Case("twice", [Record()], [Row()], [Copy(7), Copy(9)], ["duplicated 1 at 0/1"]),
     Case("twice_without_audit", [Record()], [], [Copy(7), Copy(9)], ["duplicated 1 at 0/1"]),
-    Case("said_but_not_there", [Record()], [Row()], [], ["missing 1 at 0/1"]),
-    Case("said_but_not_there_trimmed_buffer", [], [Row()], [], ["missing 1 at 0/1"]),
+    Case("audited_but_not_there", [Record()], [Row()], [], ["missing 1 at 0/1"]),
+    Case("audited_but_not_there_trimmed_buffer", [], [Row()], [], ["missing 1 at 0/1"]),
     Case("nothing_of_it_anywhere", [Record()], [], [], ["missing 1 at 0/1"]),
     Case("after_a_cancel", [Record()], [Row("cancelled")], [Copy(7)], ["delivered_after_cancel 1 at 0/1"]),
     Case("although_expired", [Record()], [Row("expired")], [Copy(7)], ["two_outcomes 1 at 0/1"]),

@@ -1,6 +1,6 @@
 """Seeded simulations of the core: crashes, takeovers and lost answers at every step, judged from outside.
 
-    history.py    facts, and nothing else: what the judge is told
+    history.py    facts, and nothing else: what the checker gets
     checker/      the judge; imports nothing of the service, and can be handed the history of a real queue as well
     traffic.py wishes.py    what clients send, and what must become of it by their own reckoning
     broker.py     a queue with holes, open client transactions, a clock that jumps and commits that hang
@@ -22,7 +22,7 @@ How to read a trace (`python -m tests.simulation.run SEED`, with a mutant's numb
     the broker's clock, its last eight digits, in milliseconds
 
 `append` lines are clients (`due +20`: 20 ms after acceptance). `takes` is a batch that left the core; `COMMIT` is
-the moment at which the broker applied one, and says which buffer records it wrote. Anything may stand between the
+the moment at which the broker applied one, with the buffer records that it wrote. Anything may stand between the
 two, and without a `COMMIT` the batch never became true. `on the wire` is a commit that arrived after its sender had
 stopped waiting. After `--- drain` no more faults happen. The last lines, `BROKEN ...`, are the checker's: the first
 one is the cause, the others usually follow from it. `fact 31` is the 32nd entry of the history.

@@ -19,7 +19,7 @@ BREAKAGES_OF_SKIPS = (
         value(at("keywords[0].value.elts[1].elts[1].right", constant(2))),
     ),
     Mutant("a skip leaves no outcome row", "skip-row", value(constant([]))),
-    Mutant("the audit does not say which offsets were skipped", "skip-audit", drop),
+    Mutant("the audit does not list which offsets were skipped", "skip-audit", drop),
     Mutant(
         "reading stands still before the holes, and not before the record that nobody knows",
         "read-holes",

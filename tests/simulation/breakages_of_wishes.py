@@ -81,7 +81,7 @@ BREAKAGES_OF_WISHES = (
     ),
     Mutant("an unreadable late record of a paused shard stands in the way", "pause-dead", drop, first=4240),
     Mutant("what an aborted batch would have made late is late", "abort-late", drop),
-    Mutant("whoever is replaced is not named", "name-replaced", value(at("func", written("${value}.end")))),
+    Mutant("whoever is replaced is not named", "decision-replaced", value(at("func", written("${value}.end")))),
     Mutant("an own id is kept although it is to be replaced", "replace", always),
     Mutant("an own id is replaced although it is to be kept", "replace", never),
     Mutant(
@@ -133,7 +133,7 @@ BREAKAGES_OF_WISHES = (
     Mutant(
         "who cancels an occurrence ends the series", "cancel-one", value(at("keywords[0].value", constant(False)))
     ),
-    Mutant("an occurrence that is cancelled does not say what goes on", "row-successor", without("value.args[3]")),
+    Mutant("an occurrence that is cancelled does not name what goes on", "row-successor", without("value.args[3]")),
     Mutant(
         "who cancels a series leaves out one occurrence", "cancel-one", value(at("keywords[0].value", constant(True)))
     ),
@@ -168,7 +168,7 @@ BREAKAGES_OF_WISHES = (
     ),
     Mutant(
         "a series is too late by its first missed time",
-        "late-tick",
+        "expired-tick",
         condition(at("left", written("due_ms"))),
         first=300,
     ),

@@ -37,7 +37,7 @@ _ROW_COLUMNS = ("off", "id", "due", "acc", "out", "suc", "rsn")
 def committed(
     shard: str, part: ShardBatch, before: Cursor | None, written: Sequence[LogRecord], clock_ms: int, taken_ms: int
 ) -> Committed:
-    """What one shard's part of an applied commit says."""
+    """The content of one shard's part of an applied commit."""
     return Committed(
         shard,
         cursor(before) if before else None,
@@ -102,15 +102,15 @@ def rows(body: bytes) -> list[dict[str, Any]]:
 
 
 def low_water(body: bytes) -> list[tuple[int, int, int]]:
-    """(next offset, due time, pending) of an audit record that says how far a shard is done."""
+    """(next offset, due time, pending) of an audit record with how far a shard is done."""
     mark = _audit(body)
     return [(mark["next"], mark["low"], mark["pending"])] if mark["kind"] == "low_water" else []
 
 
 def skips(body: bytes) -> list[tuple[int, int]]:
-    """The range of an audit record that says what an operator has had skipped."""
-    said = _audit(body)
-    return [(said["first"], said["next"])] if said["kind"] == "skipped" else []
+    """The range that an operator has had skipped, from an audit record."""
+    audit = _audit(body)
+    return [(audit["first"], audit["next"])] if audit["kind"] == "skipped" else []
 
 
 def _audit(body: bytes) -> dict[str, Any]:

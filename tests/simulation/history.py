@@ -104,7 +104,7 @@ class Appended(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """O, D, L, the owner's epoch and name, and the number of the rules said to be in force at L."""
+    """O, D, L, the owner's epoch and name, and the number of the rules in force at L by the cursor."""
 
     next_offset: int
     delivered_key: Key
@@ -136,10 +136,10 @@ class Dead(NamedTuple):
 
 class Committed(NamedTuple):
     """One shard's part of one commit that was applied. `rows` are outcome rows with the names of the audit format
-    (off id due acc out suc), `low_water` marks are (next offset, due time, pending), `skips` what the audit says was
-    skipped. `taken_ms` is what the broker's clock showed when the batch was taken, `clock_ms` its latest reading from
-    then to the commit. `before` and `after`
-    are the stored cursors around it; before the first claim there is none."""
+    (off id due acc out suc), `low_water` marks are (next offset, due time, pending), `skips` what was skipped
+    according to the audit. `taken_ms` is what the broker's clock showed when the batch was taken, `clock_ms` its
+    latest reading from then to the commit. `before` and `after` are the stored cursors around it; before the first
+    claim there is none."""
 
     shard: str
     before: Cursor | None = None
@@ -170,7 +170,7 @@ class Limited(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The stored cursor, as somebody saw it change who cannot tell with which deliveries."""
+    """The stored cursor, as it was seen to change, without the deliveries of the change."""
 
     shard: str
     before: Cursor | None

@@ -51,7 +51,7 @@ def build(mutant: Mutant) -> Core:
 
 
 def hunt(mutant: Mutant) -> tuple[int, Violation] | None:
-    """The first seed under which the checker catches the mutant, and what it says; None where it survives."""
+    """The first seed under which the checker catches the mutant, and its complaint; None where it survives."""
     core = build(mutant)
     for seed in range(mutant.first, mutant.first + SEEDS_MAX):
         violations = check(World(seed, core).run())

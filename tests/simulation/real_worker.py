@@ -1,8 +1,8 @@
 """The real worker over the queue and the index in memory, with faults drawn from a seed, and a judge of what is left.
 
-The simulation proper has a loop of its own around the core, so it says nothing about `delay_service.worker.loop`:
+The simulation proper has a loop of its own around the core, so it does not cover `delay_service.worker.loop`:
 what a failed commit does to the shards beside it, when a seek is repeated, what a pause forgets. Here that loop runs.
-Nothing runs beside it: a commit is carried out when the seed says so, and a seed gives the same run every time.
+Nothing runs beside it: a commit is carried out when the seed decides it, and a seed gives the same run every time.
 """
 
 from collections import Counter, defaultdict
@@ -82,7 +82,7 @@ class JumpingClock(ManualClock):
 
 
 class Postponed(Future[Any]):
-    """Work that is done when somebody waits for it, or, if the seed says so, when somebody asks whether it is."""
+    """Work that is done when somebody waits for it, or, if the seed decides so, when its state is asked for."""
 
     def __init__(self, work: Callable[[], Any], rnd: Random) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ class RealWorker:
 
     def _before(self, batch: DispatchBatch) -> Exception | None:
         for part in batch:
-            bodies = [body for body, _ in part.deliveries] + [append.body for append in part.elsewhere]
+            bodies = [body for body, _ in part.deliveries] + [append.body for append in part.cross_partition]
             if any(REFUSED in body for body in bodies):
                 return self._met("record refused", DeliveryRefused(part.shard, "bad", of_record=True))
         shard, draw = self._rnd.choice(batch).shard, self._rnd.random() if self._faults else 1.0
@@ -225,7 +225,7 @@ class RealWorker:
         return self._met("fenced", Fenced([shard])) if draw < 0.20 else None
 
     def _after(self, batch: DispatchBatch) -> Exception | None:
-        for append in (append for part in batch for append in part.elsewhere):
+        for append in (append for part in batch for append in part.cross_partition):
             what = {RETRY: "given back to a group", DLQ: "dead for a group"}.get(append.topic, "operation forwarded")
             self.seen[what] += 1
         for body in (body for part in batch for body in part.appends):
@@ -410,7 +410,7 @@ class RealWorker:
                 yield f"{value!r} arrived in {found}, and not in {expected}"
 
     def _wished(self) -> Iterator[str]:
-        """Those that asked for more came as often as the rows say, and the rows end none for nothing."""
+        """Those that asked for more came as often as in the rows, and the rows end none for nothing."""
         arrived, ended = self._values("orders"), self._endings()
         by_place = {(wish.partition, wish.offset): wish for wish in self._wishes.values()}
         for value, wish in self._wishes.items():
@@ -450,9 +450,9 @@ class RealWorker:
     def _outcomes(self) -> Iterator[str]:
         rows = Counter((audit.shard, row.offset) for audit, outcomes in self._audits() for row in outcomes)
         records = {(name, offset) for name in self._partitions for offset in range(self._end(name))}
-        said = sum(row.reason == FORWARDED for _, outcomes in self._audits() for row in outcomes)
-        if said != (written := self.seen["operation forwarded"]):
-            yield f"{written} operations were forwarded, and {said} said to be"
+        forwarded = sum(row.reason == FORWARDED for _, outcomes in self._audits() for row in outcomes)
+        if forwarded != (written := self.seen["operation forwarded"]):
+            yield f"{written} operations were forwarded, and {forwarded} reported as such"
         yield from (
             f"record {record} has {rows[record]} outcomes" for record in records | set(rows) if rows[record] != 1
         )

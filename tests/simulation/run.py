@@ -2,7 +2,7 @@
 
     SEEDS=20000 FIRST=0     how many runs, from which seed on
     MUTANTS=1               hunt every mutant as well
-    ... run SEED            the trace of one run, and what the checker says about it
+    ... run SEED            the trace of one run, and the checker's complaints about it
     ... run SEED MUTANT     the same with the mutant of that number
 
 Exit code 1 when a promise was broken, when a situation of `habits.SITUATIONS` never occurred, or when a mutant

@@ -65,7 +65,7 @@ class Scene:
         if self.habits.late_max_ms is not None:
             self.history += [Limited(name_of(shard), self.habits.late_max_ms) for shard in self.shards]
 
-    def tell(self, text: str, *parts: object) -> None:
+    def trace(self, text: str, *parts: object) -> None:
         """A line of the trace; formatted only where somebody reads it."""
         if self._show is not None:
             self._show(f"{self.broker.now_ms % CLOCK_SHOWN_MS:>8} {text.format(*map(_shown, parts))}")
@@ -73,7 +73,7 @@ class Scene:
     # --- rules
 
     def rules_at(self, shard: Shard, offset: int) -> InForce:
-        """In force for a record at `offset`, as the log says."""
+        """In force for a record at `offset`, by the log."""
         return next(rules for start, rules in reversed(self._rules[shard]) if start < offset)
 
     def configured_rules(self, shard: Shard) -> Rules:
@@ -107,7 +107,7 @@ class Scene:
             self.broker.arrive(request)
         except (Fenced, DeliveryRefused) as error:
             self.seen["request fenced on its way"] += isinstance(error, Fenced)
-            self.tell("on the wire: {}", error)
+            self.trace("on the wire: {}", error)
 
     def _applied(self, part: ShardBatch, before: Cursor | None, written: list[LogRecord], sent_ms: int) -> None:
         """Write down what one shard's part of a commit has made true."""
@@ -124,12 +124,15 @@ class Scene:
         self.seen["message delivered"] += len(fact.deliveries)
         self.seen["message expired"] += sum(row["out"] == "expired" for row in fact.rows or ())
         self.seen["dead letter written"] += len(fact.dead)
-        self.tell("COMMIT {} wrote {}", part, [(each.kind, each.offset) for each in fact.appended])
+        self.trace("COMMIT {} wrote {}", part, [(each.kind, each.offset) for each in fact.appended])
 
     def _note(self, fact: Committed) -> None:
         rows = fact.rows or ()
-        said = {(row["out"], row["rsn"]) for row in rows}
-        self.seen["purge in stretches"] += ("cancelled", "purged") in said and ("applied", "purged") not in said
+        outcomes = {(row["out"], row["rsn"]) for row in rows}
+        self.seen["purge in stretches"] += ("cancelled", "purged") in outcomes and (
+            "applied",
+            "purged",
+        ) not in outcomes
         self.seen["series went on"] += sum(row["out"] == "delivered" and row["suc"] is not None for row in rows)
         carried_on = {appended.id for appended in fact.appended}
         cancelled = [row["id"] for row in rows if row["out"] == "cancelled" and "~" in row["id"]]

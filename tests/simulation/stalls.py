@@ -65,7 +65,7 @@ class Stalls:
             at_ms = self._scene.broker.now_ms
             offset = self._scene.broker.partitions[shard].append(at_ms, LATER_VERSION)
             self._scene.seen["record of a later version"] += 1
-            self._scene.tell("append {} #{} of a later version", shard, offset)
+            self._scene.trace("append {} #{} of a later version", shard, offset)
             self._scene.history.append(Appended(name_of(shard), offset, LATER, at_ms))
 
     def _may_begin(self, shard: Shard) -> bool:
@@ -73,7 +73,7 @@ class Stalls:
         return self._begun[shard] <= STALLS_MAX
 
     def _damage(self) -> None:
-        """Some offsets at which no owner has written: what it says would be lost with them."""
+        """Some offsets at which no owner has written: what it wrote would be lost with them."""
         shard = self._rnd.choice(self._scene.shards)
         partition = self._scene.broker.partitions[shard]
         offsets = [one for one in self.of_clients[shard] if partition.start <= one < partition.stable_end]
@@ -86,13 +86,13 @@ class Stalls:
             end -= 1
         partition.damaged.append((first, end))
         self._scene.seen["range damaged"] += 1
-        self._scene.tell("{} #{}..#{} cannot be read any more", shard, first, end - 1)
+        self._scene.trace("{} #{}..#{} cannot be read any more", shard, first, end - 1)
 
     def _mend(self) -> None:
         damaged = self._scene.broker.partitions[self._rnd.choice(self._scene.shards)].damaged
         if damaged:
             self._scene.seen["range mended"] += 1
-            self._scene.tell("#{} can be read again", damaged.pop(self._rnd.randrange(len(damaged)))[0])
+            self._scene.trace("#{} can be read again", damaged.pop(self._rnd.randrange(len(damaged)))[0])
 
     def _look(self) -> None:
         found = [(worker, *one) for worker in self._workers for one in worker.stalled.items()]
@@ -117,7 +117,7 @@ class Stalls:
         worker, shard, stall, through = seen
         if worker.skip(shard, stall, through):
             self._scene.seen["skip asked"] += 1
-            self._scene.tell("{} skips {} #{}..#{}", worker.writer, shard, stall.offset, through)
+            self._scene.trace("{} skips {} #{}..#{}", worker.writer, shard, stall.offset, through)
             self._scene.history.append(SkipAsked(name_of(shard), stall.offset, through + 1))
         else:
             self._scene.seen["skip refused"] += 1

@@ -1,6 +1,6 @@
-"""Those who keep accounts of a buffer topic read its records as the service does: what they expect an outcome row to
-say is what it says, over every kind of traffic that the simulation knows but what stalls a shard: of an offset that
-was skipped accounts take the operator's word (tests/reconcile/test_skipped.py)."""
+"""Those who keep accounts of a buffer topic read its records as the service does: what they expect of an outcome row
+is what it has, over every kind of traffic that the simulation knows but what stalls a shard: of an offset that was
+skipped accounts take the operator's word (tests/reconcile/test_skipped.py)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ def rows_of(shard: Shard, history: Sequence[Fact]) -> list[dict[str, Any]]:
 
 
 def carries_on(row: Mapping[str, Any]) -> bool:
-    """Whether the row says that its message goes on in another record."""
+    """Whether the row states that its message goes on in another record."""
     is_carried = row["out"] == "superseded" or (row["suc"] is not None and row["out"] in ENDS)
     return is_carried and row["rsn"] != "replaced"
 
@@ -100,9 +100,11 @@ def first_id(name: str | None) -> str | None:
 
 def differences(shard: Shard, history: Sequence[Fact], records: Sequence[LogRecord], seen: Counter[str]) -> list[str]:
     facts, rows = account(shard, records), rows_of(shard, history)
-    said = Counter(row["off"] for row in rows)
+    counts = Counter(row["off"] for row in rows)
     accepted = {first_id(fact.id) for fact in facts.values() if fact.kind == MESSAGE and fact.replaces is None}
-    found = [f"{offset} has {said[offset]} rows: {facts.get(offset)}" for offset in facts | said if said[offset] != 1]
+    found = [
+        f"{offset} has {counts[offset]} rows: {facts.get(offset)}" for offset in facts | counts if counts[offset] != 1
+    ]
     for row in rows:
         fact = facts.get(row["off"])
         expected = fact and (fact.id, fact.due_ms, fact.accepted_ms)
@@ -133,8 +135,8 @@ def strange(facts: Mapping[int, BufferFact], delivered: Sequence[bytes]) -> list
     found = []
     for body in delivered:
         headers = decode_body(body).headers
-        said = {name: (value or b"").decode() for name, value in headers if name in (ID, DUE)}
-        name, due_ms = said[ID], int(said[DUE])
+        by_name = {name: (value or b"").decode() for name, value in headers if name in (ID, DUE)}
+        name, due_ms = by_name[ID], int(by_name[DUE])
         waited = [one for one in first_due_ms.get(name, ()) if one is not None]
         at_another_time = due_ms < min(waited, default=0) if "~" in name else due_ms not in waited
         if (name, digest_of_delivered(body, headers)) not in digests or at_another_time:
@@ -153,8 +155,8 @@ def test_every_record_has_one_outcome_row_as_read_and_every_link_a_row_that_carr
             continue
         for shard, partition in world.scene.broker.partitions.items():
             records, bodies = logs.get(id(partition), []), delivered.get(shard, [])
-            told = differences(shard, history, records, seen) + strange(account(shard, records), bodies)
-            found += [f"seed {seed}: {text}" for text in told]
+            complaints = differences(shard, history, records, seen) + strange(account(shard, records), bodies)
+            found += [f"seed {seed}: {text}" for text in complaints]
             seen["delivered"] += len(bodies)
     assert found[:5] == []
     assert seen["delivered"] > SEEDS

@@ -106,7 +106,7 @@ def test_a_message_may_still_be_on_its_way_when_the_run_was_cut_short() -> None:
         pytest.param({"after": cursor(2, (200, 0), 2)._replace(rules_number=1)}, "rules", id="rules nobody wrote"),
         pytest.param({"rows": [row(1, 150)]}, "outcome", id="an outcome row is missing"),
         pytest.param({"rows": [row(1, 150), row(0, 200), row(0, 200)]}, "outcome", id="a row comes twice"),
-        pytest.param({"rows": [row(1, 150), row(0, 200, "dead")]}, "outcome", id="a row says otherwise"),
+        pytest.param({"rows": [row(1, 150), row(0, 200, "dead")]}, "outcome", id="a row with another outcome"),
         pytest.param({"rows": [row(1, 150), row(0, 200, acc=99)]}, "outcome", id="a row with another acceptance"),
         pytest.param({"rows": [row(1, 150), row(0, 200, suc="id0")]}, "outcome", id="a successor of a delivery"),
         pytest.param({"dead": [Dead("id0")], "deliveries": [delivered(1, 150)]}, "lost", id="a good one is buried"),

@@ -189,7 +189,7 @@ def series(first: Terms, taken_ms: int, **other: Any) -> list[Fact]:
 TWICE = Terms(gap_ms=1000, times_left=2, missed="all")
 
 
-def test_a_message_that_repeats_is_delivered_as_often_as_it_says() -> None:
+def test_a_message_that_repeats_is_delivered_as_often_as_it_asks() -> None:
     assert check(series(TWICE, 1000)) == []
     grown = {"terms": Terms(gap_ms=1500, backoff=1.5, times_left=1, missed="all", occurrence=2)}
     assert check(series(TWICE._replace(backoff=1.5), 1000, **grown)) == []
@@ -235,7 +235,7 @@ def missed(policy: str, tick_ms: int) -> list[Fact]:
 
 
 @pytest.mark.parametrize(("policy", "tick_ms"), [("all", 1000), ("latest", 3000)])
-def test_what_was_missed_is_made_up_for_as_the_series_says(policy: str, tick_ms: int) -> None:
+def test_what_was_missed_is_made_up_for_as_the_series_asks(policy: str, tick_ms: int) -> None:
     assert check(missed(policy, tick_ms)) == []
     assert rules_broken(missed(policy, 2000)) == {"payload"}
 

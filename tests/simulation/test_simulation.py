@@ -44,8 +44,8 @@ def as_clients_see_it(history: list[Fact]) -> list[Fact]:
     """Without cursors, outcome rows and clocks, and what owners were asked: what can be read from a buffer topic and
     from a target topic. Which names are in use follows from the rows."""
     hidden = {"before": None, "after": None, "rows": None, "clock_ms": None, "low_water": ()}
-    told = [fact for fact in history if not isinstance(fact, NamesAnswered)]
-    return [fact._replace(**hidden) if isinstance(fact, Committed) else fact for fact in told]
+    facts = [fact for fact in history if not isinstance(fact, NamesAnswered)]
+    return [fact._replace(**hidden) if isinstance(fact, Committed) else fact for fact in facts]
 
 
 def test_what_clients_can_see_of_good_runs_is_judged_good() -> None:

@@ -19,7 +19,7 @@ REFUSED_BY_TARGET = b"refused by the target"
 
 
 class InForce(NamedTuple):
-    """The rules that the log says are in force, as far as they decide when a record is due."""
+    """The rules in force by the log, as far as they decide when a record is due."""
 
     levels_ms: tuple[int, ...]
     default_delay_ms: int
@@ -124,7 +124,7 @@ class Clients:
         return rnd.choice(ids[-8:]), []
 
     def command(self) -> tuple[bytes, str]:
-        """A control record as an operator sends it, and what it says."""
+        """A control record as an operator sends it, and what it means."""
         kind = self._rnd.choices(("pause", "resume", "purge"), (3, 5, 4))[0]
         return control_body(kind), kind
 

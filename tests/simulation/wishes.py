@@ -26,7 +26,7 @@ ZONES = ("UTC", "Europe/Berlin", "Asia/Kolkata")
 
 
 class Wish(NamedTuple):
-    """Headers and what they mean; `due_ms` where they say when the message is due for the first time."""
+    """Headers and what they mean; `due_ms` where they set when the message is due for the first time."""
 
     headers: list[Header]
     terms: Terms

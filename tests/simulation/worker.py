@@ -89,7 +89,7 @@ class Worker:
         self._note_fetch(core, partition, records, next_offset)
         self._ingest(shard, core, records, next_offset)
         if core.position != position:
-            self.scene.tell("{} reads {} #{}..#{}", self.writer, shard, position, core.position - 1)
+            self.scene.trace("{} reads {} #{}..#{}", self.writer, shard, position, core.position - 1)
         return core.position != position
 
     def _pass_over(self, shard: Shard, core: RealShard) -> bool:
@@ -183,7 +183,7 @@ class Worker:
         bytes_max = rnd.choice((1, BYTES_MAX, BYTES_MAX))
         part = self.shards[shard].take(now_ms, records_max, bytes_max, checkpoint=checkpoint)
         if part is not None:
-            self.scene.tell("{} takes {}", self.writer, part)
+            self.scene.trace("{} takes {}", self.writer, part)
         return part
 
     def roll(self) -> None:
@@ -191,7 +191,7 @@ class Worker:
             pending = self.disk.shard(shard).scan(BEFORE_ALL, 50)
             chosen = [entry.key for entry in pending if self.scene.rnd.random() < 0.3]
             if chosen:
-                self.scene.tell("{} is asked to roll {}", self.writer, [key.offset for key in chosen])
+                self.scene.trace("{} is asked to roll {}", self.writer, [key.offset for key in chosen])
                 core.rolls.ask(chosen)
 
     # --- the fate of a commit
@@ -211,7 +211,7 @@ class Worker:
             fate = UNHEARD
         if fate != APPLIED:
             self.scene.seen[f"commit {fate}"] += 1
-            self.scene.tell("{}: commit {}", self.writer, fate)
+            self.scene.trace("{}: commit {}", self.writer, fate)
         if fate == APPLIED:
             self._arrive(request)
         elif fate == ABORTED:
@@ -273,7 +273,7 @@ class Worker:
     def _fenced(self, request: Request, fenced: Fenced) -> None:
         """Nothing was written. The shards that are lost are dropped, the others take their records again."""
         self.scene.seen["zombie fenced"] += 1
-        self.scene.tell("{}: {}", self.writer, fenced)
+        self.scene.trace("{}: {}", self.writer, fenced)
         self._on_each(request, "aborted")
         for shard in fenced.shards:
             del self.shards[shard]
@@ -281,7 +281,7 @@ class Worker:
     def _refused(self, request: Request, refused: DeliveryRefused) -> None:
         """Nothing was written; the shard at fault goes on with single records until it has found the one."""
         self.scene.seen["delivery refused by the target"] += 1
-        self.scene.tell("{}: {} refuses a record", self.writer, refused.shard)
+        self.scene.trace("{}: {} refuses a record", self.writer, refused.shard)
         self.take_one.add(refused.shard)
         for part in request.batch:
             core = self.shards[part.shard]
@@ -301,7 +301,7 @@ class Worker:
                 continue
             self.takeovers.pop(shard, None)
             if self.shards.pop(shard, None) is not None:
-                self.scene.tell("{} lets {} go", self.writer, shard)
+                self.scene.trace("{} lets {} go", self.writer, shard)
                 self.disk.drop(shard)
 
     def advance_takeover(self, shard: Shard, fate: str) -> bool:
@@ -325,7 +325,7 @@ class Worker:
         yield
         if not self._claim(request, fate):
             return
-        self.scene.tell("{} has claimed {} with epoch {}", self.writer, shard, cursor.owner_epoch)
+        self.scene.trace("{} has claimed {} with epoch {}", self.writer, shard, cursor.owner_epoch)
         yield
         self._start_shard(shard, cursor)
 
@@ -350,7 +350,7 @@ class Worker:
         scene.seen["takeover while paused"] += cursor.paused
         rules, near_due_ms = scene.configured_rules(shard), scene.habits.near_due_ms
         late_max_ms = NEVER_MS if scene.habits.late_max_ms is None else scene.habits.late_max_ms
-        settings = ShardSettings(rules, NAMES, near_due_ms, late_max_ms=late_max_ms, low_water_interval_ms=5)
+        settings = ShardSettings(rules, NAMES, near_due_ms, lateness_max_ms=late_max_ms, low_water_interval_ms=5)
         self.stalled.pop(shard, None)
         self.shards[shard] = scene.core.shard(shard, plan, index, settings)
 
@@ -367,12 +367,12 @@ class Worker:
             kind = "with an index up to date"
         self.scene.seen[f"takeover {kind}"] += 1
         reads = (plan.resume_offset, plan.read_to)
-        self.scene.tell("{} takes {} over {}: reads from #{} to #{}", self.writer, shard, kind, *reads)
+        self.scene.trace("{} takes {} over {}: reads from #{} to #{}", self.writer, shard, kind, *reads)
 
     def crash(self, new_disk: AnyDisk | None) -> None:
         """SIGKILL between two steps: memory is gone, the disk falls back to a state it once had, or is a new one."""
         scene = self.scene
-        scene.tell("{} crashes{}", self.writer, ", its disk is lost" if new_disk else "")
+        scene.trace("{} crashes{}", self.writer, ", its disk is lost" if new_disk else "")
         if self.request is not None:
             scene.seen["crash with a commit in flight"] += 1
             self._send_off(self.request, scene.rnd.choice((UNHEARD, LOST, LATE)))

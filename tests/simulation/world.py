@@ -5,7 +5,7 @@ any two steps, and shards are given away while their owner is still at work. It 
 became true is written down (`history`), and the checker judges. The same seed gives the same run.
 
 A run ends with a *drain*: every fault stops, the clock runs past everything that is due, and the workers go on until
-they have nothing left to say. In some runs all of them then lose their disks and start once more.
+they have nothing left to commit. In some runs all of them then lose their disks and start once more.
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ class World:
                 self.stalls.step()
             drained = self._drain()
         except Exception as error:  # noqa: BLE001 - whatever the core throws is what the run has found
-            self.scene.tell("THROWN {!r}", error)
+            self.scene.trace("THROWN {!r}", error)
             history.append(Failed(name_of(self.scene.shards[0]), f"the service threw {error!r}"))
             drained = False
         finally:
@@ -92,7 +92,7 @@ class World:
 
     def _drain(self) -> bool:
         """End every fault, then let everybody finish; whether they did."""
-        self.scene.tell("--- drain")
+        self.scene.trace("--- drain")
         while self.transactions:
             self.end_transaction()
         while self.scene.wire:
@@ -148,7 +148,7 @@ class World:
         return bool(later_ms)
 
     def _look_up(self) -> None:
-        """Ask every owner who has the names in use; nothing is said where nothing can have changed."""
+        """Ask every owner who has the names in use; nothing is asked where nothing can have changed."""
         for worker in self.workers:
             self.scene.history += [found for shard in worker.shards if (found := worker.look_up(shard)) is not None]
 
@@ -200,7 +200,7 @@ class World:
         scene.seen[f"{kind} sent"] += 1
         if kind == "pause":
             self.paused.add(shard)
-        scene.tell("append {} #{} {}", shard, offset, kind)
+        scene.trace("append {} #{} {}", shard, offset, kind)
         return Appended(name_of(shard), offset, CONTROL, at_ms, control=kind)
 
     def _append_request(self, shard: Shard, request: Request) -> Appended:
@@ -211,7 +211,7 @@ class World:
         scene.seen[request.situation] += 1
         scene.seen.update(request.situations)
         wanted = "" if request.if_version is None else f"if {request.if_version}"
-        scene.tell("append {} #{} {} {} {}", shard, offset, request.situation, request.target, wanted)
+        scene.trace("append {} #{} {} {} {}", shard, offset, request.situation, request.target, wanted)
         return Appended(
             name_of(shard),
             offset,
@@ -231,7 +231,7 @@ class World:
         scene.seen[sent.situation] += 1
         scene.seen.update(sent.situations)
         wishes = {name: wish for name, wish in sent.terms._asdict().items() if wish != getattr(NO_TERMS, name)}
-        scene.tell("append {} #{} due {:+} {} {}", shard, offset, due_ms - at_ms, sent.situation, wishes or "")
+        scene.trace("append {} #{} due {:+} {} {}", shard, offset, due_ms - at_ms, sent.situation, wishes or "")
         return Appended(
             name_of(shard),
             offset,
@@ -256,10 +256,10 @@ class World:
         partition.open.remove(offsets[0])
         partition.end += 1
         if self.rnd.random() < 0.7:
-            self.scene.tell("client commits {}", offsets)
+            self.scene.trace("client commits {}", offsets)
             self.scene.history += records
         else:
-            self.scene.tell("client aborts {}", offsets)
+            self.scene.trace("client aborts {}", offsets)
             self.scene.seen["client transaction aborted"] += 1
             partition.erase(offsets)
 
@@ -269,7 +269,7 @@ class World:
     def clock_jumps_back(self) -> None:
         self.scene.seen["broker clock jumped back"] += 1
         self.scene.broker.now_ms -= self.rnd.choice((1, 30, 100, 400))
-        self.scene.tell("clock jumps back")
+        self.scene.trace("clock jumps back")
 
     # --- steps: workers
 
@@ -300,7 +300,7 @@ class World:
         """A shard is given to somebody, perhaps while its owner is at work and will not hear of it for a while."""
         shard, worker = self._any_shard(), self._any_worker()
         self.scene.owner[shard] = worker.name
-        self.scene.tell("{} is {}'s", shard, worker.name)
+        self.scene.trace("{} is {}'s", shard, worker.name)
 
     def notice(self) -> None:
         self._any_worker().notice()
@@ -329,13 +329,13 @@ class World:
         self._any_worker().disk.flush()
 
     def trim(self) -> None:
-        """Give back what a committed cursor says is not needed."""
+        """Trim what is not needed by a committed cursor."""
         shard = self._any_shard()
         partition = self.scene.broker.partitions[shard]
         cursor = partition.committed()
         if cursor is not None and cursor.low_offset > partition.start:
             self.scene.seen["trim"] += 1
-            self.scene.tell("trim {} to #{}", shard, cursor.low_offset)
+            self.scene.trace("trim {} to #{}", shard, cursor.low_offset)
             self.scene.broker.trim(shard, cursor.low_offset)
             self.scene.history.append(Trimmed(name_of(shard), cursor.low_offset))
 

@@ -1,6 +1,6 @@
 """A model of what brokers make of a transactional producer's requests, and of a network that loses, delays and
-refuses them; in it runs the state machine of `kafkawire.client.transaction`, and what that says has become of each
-transaction is held against what a reader of committed records sees.
+refuses them; in it runs the state machine of `kafkawire.client.transaction`, and its result of each transaction is
+held against what a reader of committed records sees.
 
     cluster.py   transaction coordinator, partitions and the group's offsets
     play.py      random runs, judged

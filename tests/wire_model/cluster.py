@@ -43,7 +43,7 @@ _COMPLETED = {Phase.PREPARE_COMMIT: Phase.COMPLETE_COMMIT, Phase.PREPARE_ABORT: 
 
 @dataclass
 class Written:
-    """Something in a partition. `tag` says which transaction's, and which part of it."""
+    """Something in a partition. `tag` names the transaction, and the part of it."""
 
     tag: tuple[int, int]
     producer_id: int

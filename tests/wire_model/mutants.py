@@ -1,6 +1,6 @@
 """Breakages of the machine, each of which the judge must notice.
 
-How a mutant is written says `tests.mutation`. Most of these name things of the machine: they have it take another
+`tests.mutation` explains how to write a mutant. Most of these name things of the machine: they have it take another
 way.
 
 Not among them, because brokers make up for it: a write that is sent again under its number after its answer was lost

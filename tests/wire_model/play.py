@@ -3,7 +3,7 @@
 What may happen to a request, by seed: nobody to send it to; lost on the way; late, so that it arrives after its
 sender has given it up, in whatever epoch that is then; carried out with the answer lost; refused for the moment;
 carried out and answered with an error all the same; refused for good; answered. Beside that transactions time out,
-markers take their time, and the machine is told that its own time is up.
+markers take their time, and the machine learns that its own time is up.
 
 What must hold, whatever happened:
 
@@ -101,8 +101,8 @@ def chances(random: Random) -> Chances:
 
 
 @dataclass
-class Told:
-    """A transaction, and what the machine said of it."""
+class Begun:
+    """A transaction, and the machine's result of it."""
 
     number: int
     batches: list[tuple[Place, int]]
@@ -115,7 +115,7 @@ class _Flying(NamedTuple):
     """A request under way, and the transaction that it is part of."""
 
     request: Any
-    told: Any
+    begun: Any
     again: bool
 
 
@@ -134,7 +134,7 @@ class Run:
         self.cluster = Cluster(self.kind, PLACES, self.random.choice((3, 5, 32_767)))
         self.machine = self.module.Machine()
         self.chances = chances(self.random)
-        self.told: list[Told] = []
+        self.begun: list[Begun] = []
         self._flying: dict[Place | None, deque[_Flying]] = {}  # by leader; None are the coordinators
         self._late: list[_Flying] = []
 
@@ -153,19 +153,19 @@ class Run:
     def _transact(self) -> None:
         if not self._opened(STEPS_MAX):
             return
-        told = self._drawn(len(self.told))
-        self.told.append(told)
-        self._feed(self.module.Begin(told.batches, told.offsets))
+        begun = self._drawn(len(self.begun))
+        self.begun.append(begun)
+        self._feed(self.module.Begin(begun.batches, begun.offsets))
         self._until(lambda: self.machine.outcome is not None, STEPS_MAX)
-        told.outcome = self.machine.outcome
-        self.happened[type(told.outcome).__name__] += 1
-        self._note(f"transaction {told.number} is said to be {told.outcome}")
+        begun.outcome = self.machine.outcome
+        self.happened[type(begun.outcome).__name__] += 1
+        self._note(f"transaction {begun.number} is reported as {begun.outcome}")
         self._give_up_what_flies()
 
-    def _drawn(self, number: int) -> Told:
+    def _drawn(self, number: int) -> Begun:
         places = [self.random.choice(PLACES) for _ in range(self.random.randint(0, 4))]
         batches = [(place, self.random.randint(1, 3)) for place in places]
-        return Told(number, batches, not places or self.random.random() < 0.7)
+        return Begun(number, batches, not places or self.random.random() < 0.7)
 
     def _opened(self, steps_max: int) -> bool:
         if self.machine.state is self.module.State.READY and self.random.random() < 0.9:
@@ -211,7 +211,7 @@ class Run:
     def _launch(self, request: Any, again: bool) -> None:
         self._check_beside(request)
         at = request.place if isinstance(request, self.module.Write) else None
-        self._flying.setdefault(at, deque()).append(_Flying(request, self.told[-1] if self.told else None, again))
+        self._flying.setdefault(at, deque()).append(_Flying(request, self.begun[-1] if self.begun else None, again))
 
     def _check_beside(self, request: Any) -> None:
         flying = [one.request for queue in self._flying.values() for one in queue]
@@ -284,7 +284,7 @@ class Run:
 
     def _carried_out(self, flying: "_Flying") -> tuple[ErrorCode, tuple[int, int]]:
         """What the brokers answer, and whom they will take requests from next."""
-        (request, told, _), cluster = flying, self.cluster
+        (request, begun, _), cluster = flying, self.cluster
         match type(request).__name__:
             case "Initialise":
                 return cluster.initialise()
@@ -293,10 +293,10 @@ class Run:
             case "AddOffsets":
                 code = cluster.add(*request.identity, (OFFSETS,))  # type: ignore[call-arg]
             case "Write":
-                count, tag = told.batches[request.number][1], (told.number, request.number)
+                count, tag = begun.batches[request.number][1], (begun.number, request.number)
                 code = cluster.write(request.place, *request.identity, request.sequence, count, tag)  # type: ignore[call-arg]
             case "CommitOffsets":
-                code = cluster.write(OFFSETS, *request.identity, 0, 1, (told.number, 0))  # type: ignore[call-arg]
+                code = cluster.write(OFFSETS, *request.identity, 0, 1, (begun.number, 0))  # type: ignore[call-arg]
             case _:
                 code = cluster.end(*request.identity)
         return code, (cluster.producer_id, cluster.epoch)
@@ -334,9 +334,9 @@ class Run:
             if self._is_alive():
                 break
         else:
-            raise self._broken(f"nothing is lost, and a transaction is {self.told[-1].outcome}")
+            raise self._broken(f"nothing is lost, and a transaction is {self.begun[-1].outcome}")
         if not self._is_alive():
-            raise self._broken(f"behind a transaction that was committed the next one is {self.told[-1].outcome}")
+            raise self._broken(f"behind a transaction that was committed the next one is {self.begun[-1].outcome}")
         self.cluster.run_out()
         while self.cluster.tick():
             pass
@@ -349,52 +349,52 @@ class Run:
         """Whether a transaction is committed. One may be needed to notice that a late request has fenced us."""
         if not self._opened(ALIVE_STEPS_MAX):
             return False
-        told = Told(len(self.told), [(place, 1) for place in PLACES], True)
-        self.told.append(told)
-        self._feed(self.module.Begin(told.batches, True))
+        begun = Begun(len(self.begun), [(place, 1) for place in PLACES], True)
+        self.begun.append(begun)
+        self._feed(self.module.Begin(begun.batches, True))
         self._until(lambda: self.machine.outcome is not None, ALIVE_STEPS_MAX)
-        told.outcome = self.machine.outcome
+        begun.outcome = self.machine.outcome
         self._give_up_what_flies()
-        return isinstance(told.outcome, self.module.Committed)
+        return isinstance(begun.outcome, self.module.Committed)
 
     def _freeze(self) -> None:
         """A producer is ready: what was unknown is decided."""
-        for told in self.told:
-            if isinstance(told.outcome, self.module.Unknown) and told.frozen is None:
-                told.frozen = self._seen(told) > 0
-                self.happened["unknown, there" if told.frozen else "unknown, not there"] += 1
+        for begun in self.begun:
+            if isinstance(begun.outcome, self.module.Unknown) and begun.frozen is None:
+                begun.frozen = self._seen(begun) > 0
+                self.happened["unknown, there" if begun.frozen else "unknown, not there"] += 1
 
-    def _seen(self, told: Told) -> int:
-        return sum(tag[0] == told.number for place in self.cluster.partitions.values() for tag in place.visible)
+    def _seen(self, begun: Begun) -> int:
+        return sum(tag[0] == begun.number for place in self.cluster.partitions.values() for tag in place.visible)
 
     def _judge(self) -> None:
-        for told in self.told:
-            self._judge_one(told)
+        for begun in self.begun:
+            self._judge_one(begun)
         for place, partition in self.cluster.partitions.items():
             if partition.visible != sorted(partition.visible):
                 raise self._broken(f"{place} is out of order: {partition.visible}")
             if partition.hangs:
                 raise self._broken(f"{place} holds a transaction that nobody ends")
 
-    def _judge_one(self, told: Told) -> None:
-        wanted = Counter({(place, number): 1 for number, (place, _) in enumerate(told.batches)})
-        wanted += Counter({(OFFSETS, 0): int(told.offsets)})
+    def _judge_one(self, begun: Begun) -> None:
+        wanted = Counter({(place, number): 1 for number, (place, _) in enumerate(begun.batches)})
+        wanted += Counter({(OFFSETS, 0): int(begun.offsets)})
         seen = Counter(
             (place, tag[1])
             for place, partition in self.cluster.partitions.items()
             for tag in partition.visible
-            if tag[0] == told.number
+            if tag[0] == begun.number
         )
         all_of_it, nothing = seen == wanted, not seen
-        if isinstance(told.outcome, self.module.Committed):
+        if isinstance(begun.outcome, self.module.Committed):
             good = all_of_it
-        elif isinstance(told.outcome, self.module.Aborted):
+        elif isinstance(begun.outcome, self.module.Aborted):
             good = nothing
         else:
-            good = (all_of_it or nothing) and told.frozen in (None, bool(seen))
+            good = (all_of_it or nothing) and begun.frozen in (None, bool(seen))
         if not good:
             raise self._broken(
-                f"transaction {told.number}, {told.outcome}, is seen as {dict(seen)} of {dict(wanted)}"
+                f"transaction {begun.number}, {begun.outcome}, is seen as {dict(seen)} of {dict(wanted)}"
             )
 
     def _note(self, line: str) -> None:

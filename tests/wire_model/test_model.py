@@ -12,7 +12,7 @@ REQUESTS = ("Initialise", "AddPartitions", "Write", "AddOffsets", "CommitOffsets
 FATES = ("unsent", "lost", "late", "unanswered", "moved", "done_all_the_same", "in flight at the end")
 
 
-def test_what_the_machine_says_of_a_transaction_is_what_readers_see() -> None:
+def test_the_machine_s_result_of_a_transaction_is_what_readers_see() -> None:
     happened = play(range(SEEDS))
 
     for fate in FATES:

@@ -122,10 +122,10 @@ function buttons(message, { offer, refresh }) {
   ];
 }
 
-/** 202: the operation is durable and will be decided; how, tells its own page. */
-function done({ status, body }, say) {
+/** 202: the operation is durable and will be decided; its own page shows the result. */
+function done({ status, body }, describe) {
   if (status === 202) toast("Stored, and not decided yet: ", messageLink(body.operation_id));
-  else toast(...say(body));
+  else toast(...describe(body));
 }
 
 async function deliverNow(message) {

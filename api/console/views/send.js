@@ -105,7 +105,7 @@ function isOffered(when, offered) {
   return when === "now" || offered(when);
 }
 
-/** An empty topic would be another path: said here, since the server never sees it. */
+/** An empty topic would be another path: refused here, since the server never sees it. */
 function topicIn(form) {
   const topic = valueOf(form, "topic").trim();
   if (topic) return topic;
@@ -216,12 +216,12 @@ function scheduleOf(form) {
   return schedule;
 }
 
-/** What is no number goes out as text, and the server says so at its field. */
+/** What is no number goes out as text, and the server reports it at its field. */
 function asNumber(text) {
   return /^\d+(\.\d+)?$/.test(text.trim()) ? Number(text) : text;
 }
 
-/** What is no JSON would make the whole body none: the server could not say what is wrong with it. */
+/** What is no JSON would make the whole body none: the server could not report what is wrong with it. */
 function checkJson(text) {
   try {
     JSON.parse(text);
@@ -236,7 +236,7 @@ function checkJson(text) {
   }
 }
 
-/** When it would be due, as the server reckons. Only what is wrong with the times is said. */
+/** When it would be due, as the server reckons. Only errors in the times are shown. */
 async function foresee(form, place) {
   const schedule = scheduleOf(form);
   if (chosen(form, "when") === "now" || Object.keys(schedule).length === 0) return show(place);

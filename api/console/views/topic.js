@@ -86,7 +86,7 @@ function unheeded(topic) {
 
 function overview(topic, lateness) {
   if (topic.pending === undefined) {
-    return h("p", { class: "fine" }, `${counted(topic.partitions, "partition")}. This installation does not say how its topics stand.`);
+    return h("p", { class: "fine" }, `${counted(topic.partitions, "partition")}. This installation does not report the state of its topics.`);
   }
   const late = topic.oldest_due_at ? `the oldest ${duration(Math.max(nowMs() - epoch(topic.oldest_due_at), 0))} late` : "nothing is late";
   return figures(
@@ -100,7 +100,7 @@ function overview(topic, lateness) {
 }
 
 function shards(topic) {
-  if (!topic.shards) return h("p", { class: "fine" }, "Shards are not told apart on this installation.");
+  if (!topic.shards) return h("p", { class: "fine" }, "This installation does not report single shards.");
   return table("Shards", [
     { name: "Partition", kind: "main", of: (shard) => String(shard.partition) },
     { name: "State", of: shardState },
@@ -164,8 +164,8 @@ function buttons(topic, { offer, info, refresh }) {
 }
 
 /** Each shard decides for itself: what those that have not yet will do is stored. */
-function decided({ complete, missing_shards: missing }, said) {
-  return complete === false ? `${said} Not yet in ${missing.map(shardName).join(", ")}: it is stored there and will happen.` : said;
+function decided({ complete, missing_shards: missing }, done) {
+  return complete === false ? `${done} Not yet in ${missing.map(shardName).join(", ")}: it is stored there and will happen.` : done;
 }
 
 function pause(name) {

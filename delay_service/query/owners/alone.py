@@ -93,7 +93,7 @@ class LoneWorker:
     async def _ask_all(
         self, question: "Callable[[Sequence[Shard]], Future[list[T]]]", shards: Sequence[Shard]
     ) -> list[T]:
-        """What the worker says about these shards, and behind that what it says later about those that it has left
+        """What the worker answers about these shards, and after that its later answers about those that it has left
         out, for `AGAIN_S`: a list that lacks a shard is better than one that comes late."""
         give_up_s, pause_s = self._clock.monotonic_s() + AGAIN_S, FIRST_PAUSE_S
         found = await asyncio.wrap_future(question(shards))

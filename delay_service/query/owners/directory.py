@@ -1,4 +1,4 @@
-"""Who owns which shard, as the queue has said not long ago.
+"""Who owns which shard, as the queue answered not long ago.
 
 The queue is asked in a thread of its own: when a question has found the table wrong or old, and never more than a few
 times a second, however many questions there are. No question waits for it, so that a coordinator which does not
@@ -73,7 +73,7 @@ class Directory:
 
     @property
     def trouble(self) -> str | None:
-        """Why the queue could not say who owns what when it was last asked."""
+        """Why the queue could not name the owners when it was last asked."""
         return self._trouble
 
     def refresh(self) -> None:

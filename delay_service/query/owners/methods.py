@@ -72,7 +72,7 @@ class Method:
 
 
 def covered(answers: Sequence[Any]) -> set[Shard]:
-    """The shards that parts of an answer are about: each says so by its `shard` or its `shards`."""
+    """The shards that parts of an answer are about: each names them in its `shard` or its `shards`."""
     return {shard for one in answers for shard in (one.shards if hasattr(one, "shards") else (one.shard,))}
 
 

@@ -27,7 +27,7 @@ up only those that ask about its own shards."""
 
 IDLE_MAX, KEEP_S = 16, 30.0
 CONNECT_S = 1.0
-LATE_S = 0.25
+MARGIN_S = 0.25
 """What an answer may take beyond the time that the worker was given; with it a question is over before the API gives
 it up (`waits.FIND_S`)."""
 
@@ -71,7 +71,7 @@ class Remote:
         turns = self._turns.get(owner.address) or asyncio.Semaphore(QUESTIONS_MAX)
         self._turns[owner.address] = turns
         try:
-            async with asyncio.timeout(wait_s + LATE_S):
+            async with asyncio.timeout(wait_s + MARGIN_S):
                 await turns.acquire()
         except TimeoutError as error:
             raise OwnerUnavailable(f"the worker at {owner.address} has too many questions to answer") from error
@@ -83,7 +83,7 @@ class Remote:
     async def _sent(self, owner: Owner, path: str, body: bytes, wait_s: float) -> tuple[int, bytes]:
         """Raises OwnerUnavailable."""
         url, headers = f"http://{owner.address}{path}", {wire.SIGNATURE: self._signer.sign(path, body)}
-        limit = httpx.Timeout(wait_s + LATE_S, connect=CONNECT_S)
+        limit = httpx.Timeout(wait_s + MARGIN_S, connect=CONNECT_S)
         data = bytearray()
         try:
             async with self._http.stream("POST", url, content=body, headers=headers, timeout=limit) as answer:

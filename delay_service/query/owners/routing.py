@@ -96,8 +96,9 @@ class Routing:
             await self._pause(PAUSE_S)
 
     async def ask_all(self, method: Method, arguments: tuple[Any, ...], within_s: float) -> list[Any]:
-        """What the owners say, one behind the other. The first argument, if there is any, names shards, and each
-        owner is asked about its own. Who does not answer is asked again for `AGAIN_S`, and then left out."""
+        """The answers of the owners, one after the other. The first argument, if there is any, names shards, and each
+        owner is asked about its own. An owner that does not answer is asked again for `AGAIN_S`, and then left
+        out."""
         now_s = self._clock.monotonic_s()
         survey = Survey(method, arguments, now_s + AGAIN_S, now_s + within_s)
         while self._directory.is_empty and await self._again(survey.again_until_s):
@@ -105,7 +106,8 @@ class Routing:
         return await self._collect(survey, set(arguments[0]) if arguments else None)
 
     async def _collect(self, survey: Survey, shards: set[Shard] | None) -> list[Any]:
-        """What the owners of the shards say. Each is asked again on its own: one that is frozen holds up no other."""
+        """The answers of the owners of the shards. Each is asked again on its own: one that is frozen holds up no
+        other."""
         parts, later = self._parts(shards)
         asking = [self._part(survey, owner, its) for owner, its in parts.items()]
         found = await asyncio.gather(*asking, self._collect_again(survey, later))
@@ -126,8 +128,8 @@ class Routing:
         return True
 
     def _parts(self, shards: set[Shard] | None) -> tuple[dict[Owner, set[Shard]], set[Shard]]:
-        """The owners to ask about which shards, and the shards to ask about later: during a rebalance no member
-        can say whose they are. None are all shards that anybody owns."""
+        """The owners to ask about which shards, and the shards to ask about later: during a rebalance no member knows
+        their owners. None means all shards that have an owner."""
         here, table = self._here, self._directory.owners()
         ours = Owner(here.writer) if here is not None else None
         parts: dict[Owner, set[Shard]] = {} if ours is None or shards is not None else {ours: set()}
@@ -141,7 +143,7 @@ class Routing:
         return parts, later
 
     async def _part(self, survey: Survey, owner: Owner, shards: set[Shard]) -> list[Any]:
-        """What one owner says, and behind that what is heard later about those of its shards that it left out."""
+        """The answer of one owner, and after that later answers about those of its shards that it left out."""
         method, arguments = survey.method, survey.arguments
         question = (sorted(shards), *arguments[1:]) if arguments else ()
         wait_s = max(0.0, survey.give_up_s - self._clock.monotonic_s())
@@ -201,8 +203,8 @@ class Routing:
     async def _while_it_owns(
         self, owner: Owner, method: Method, shards: set[Shard], arguments: tuple[Any, ...], wait_s: float
     ) -> Any:
-        """A worker that is frozen, or whose machine is gone, says nothing for as long as it may: what the group says
-        meanwhile counts. Raises NotMine once any of the shards is another's."""
+        """A worker that is frozen, or whose machine is gone, does not answer for as long as it may: what the group
+        reports meanwhile counts. Raises NotMine once any of the shards is another's."""
         asking = asyncio.create_task(self._remote.ask(owner, method, arguments, wait_s))
         try:
             while not (await asyncio.wait({asking}, timeout=LOOK_AGAIN_S))[0]:

@@ -7,13 +7,13 @@ HELD_S = 2.0
 """A message that is refused otherwise waits for it: a moment, and not through a takeover."""
 
 LIST_S = 3.0
-"""What most owners have said by then is a list, which the API has to get in time: much less than it waits."""
+"""The answers of most owners by then are a list, which the API has to get in time: much less than it waits."""
 
 AGAIN_S = 2.0
 """A list that lacks a shard is better than one that comes late."""
 
 DECIDE_S = 11.0
-"""More than the API waits: it knows better what to say about an operation that is not decided yet."""
+"""More than the API waits: it knows better what to answer about an operation that is not decided yet."""
 
 PAUSE_S = 0.2
 """Between two tries."""

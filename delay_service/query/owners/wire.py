@@ -20,7 +20,7 @@ WAIT_MS_MAX = 60_000
 
 
 class Status(IntEnum):
-    """What an answer says, as HTTP has it. Its body is the answer, or else a sentence that says why."""
+    """The status of an answer, as in HTTP. Its body is the answer, or else a sentence with the reason."""
 
     ANSWER = 200
     NOT_YET = 202

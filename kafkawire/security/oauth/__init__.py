@@ -1,4 +1,4 @@
-"""Tokens for SASL OAUTHBEARER, from wherever the properties say.
+"""Tokens for SASL OAUTHBEARER, from the source that the properties name.
 
     token.py      what a token is, and what may be sent as one
     tokens.py     the one source of a process's tokens: keeps each until it is time for the next

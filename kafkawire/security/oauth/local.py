@@ -131,7 +131,7 @@ class Unsecured:
 
 
 def _bare(name: str, text: bytes, now_ms: int, extensions: Mapping[str, str]) -> Token:
-    """A JWT says when it ends; another token is used for OPAQUE_MS, then asked for again. Raises NoToken."""
+    """A JWT contains its end; another token is used for OPAQUE_MS, then asked for again. Raises NoToken."""
     try:
         value = text.decode("ascii").strip()
     except UnicodeDecodeError:

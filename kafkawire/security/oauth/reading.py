@@ -1,4 +1,4 @@
-"""Where the properties say that tokens come from."""
+"""The source of tokens that the properties name."""
 
 import ipaddress
 import re
@@ -155,13 +155,15 @@ def _checked(name: str, pairs: list[str]) -> dict[str, str]:
 def _unsecured(properties: Mapping[str, str], extensions: Mapping[str, str]) -> Fetch:
     """`principal=`, and what librdkafka knows besides: `principalClaimName=`, `scope=` (with commas),
     `scopeClaimName=`, `lifeSeconds=`, `extension_NAME=`."""
-    said = dict(part.partition("=")[::2] for part in properties.get(UNSECURED, "").split())
-    own = [f"{key.removeprefix('extension_')}={said.pop(key)}" for key in list(said) if key.startswith("extension_")]
-    principal, life = said.pop("principal", ""), said.pop("lifeSeconds", str(LIFE_S))
-    principal_name, scope_name = said.pop("principalClaimName", "sub"), said.pop("scopeClaimName", "scope")
-    scopes = [one for one in said.pop("scope", "").split(",") if one]
-    if said:
-        raise ConfigError(f"mq.properties: {UNSECURED}: {', '.join(sorted(said))} is not known.")
+    given = dict(part.partition("=")[::2] for part in properties.get(UNSECURED, "").split())
+    own = [
+        f"{key.removeprefix('extension_')}={given.pop(key)}" for key in list(given) if key.startswith("extension_")
+    ]
+    principal, life = given.pop("principal", ""), given.pop("lifeSeconds", str(LIFE_S))
+    principal_name, scope_name = given.pop("principalClaimName", "sub"), given.pop("scopeClaimName", "scope")
+    scopes = [one for one in given.pop("scope", "").split(",") if one]
+    if given:
+        raise ConfigError(f"mq.properties: {UNSECURED}: {', '.join(sorted(given))} is not known.")
     if not principal:
         raise ConfigError(f"mq.properties: {UNSECURED}: principal=NAME is needed.")
     if not life.isascii() or not life.isdigit() or not 0 < int(life[:12]) <= LIFE_MAX_S:

@@ -15,10 +15,10 @@ CHARS_MAX = 64 << 10
 """Of a token. Brokers take 512 KiB in a login (sasl.server.max.receive.size)."""
 
 OPAQUE_MS = 300_000
-"""How long a token is used that says nothing of its end, and of which nothing is said."""
+"""How long a token is used whose end is in neither the token nor the answer."""
 
 LIFE_MAX_S = 366 * 86_400
-"""What says that it lives longer is asked for anew all the same."""
+"""A token with a longer life is asked for anew all the same."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 """RFC 6750, b64token: nothing of it can end the message that it is in."""
@@ -45,13 +45,13 @@ def make_token(name: str, value: object, expires_ms: int | None, extensions: Map
     claims = claims_of(value)
     ends = [end for end in (expires_ms, in_ms(claims.get("exp"))) if end is not None]
     if not ends:
-        raise NoToken(f"mq.properties: {name}: nothing says how long the token lives, neither expires_in nor exp.")
+        raise NoToken(f"mq.properties: {name}: the life of the token is unknown, with neither expires_in nor exp.")
     principal = claims.get("sub")
     return Token(value, min(ends), principal if isinstance(principal, str) and principal else "delayline", extensions)
 
 
 def claims_of(value: str) -> Mapping[str, Any]:
-    """What a JWT says; empty where it is none. Its signature is the broker's matter."""
+    """The claims of a JWT; empty where it is none. Its signature is the broker's matter."""
     parts = value.split(".")
     if len(parts) != 3:
         return {}

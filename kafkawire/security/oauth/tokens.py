@@ -27,7 +27,7 @@ Fetch = Callable[[int], Token]
 
 class Tokens:
     """Keeps a token until it is time for the next. Any thread may ask; one fetches, and the others wait for it where
-    there is none to go on with. `name` is the property that says where tokens come from. It can be pickled: then it
+    there is none to go on with. `name` is the property that names the source of tokens. It can be pickled: then it
     fetches anew."""
 
     def __init__(self, name: str, fetch: Fetch, clock: Clock | None = None) -> None:

@@ -1,1 +1,1 @@
-"""What the cluster is asked and told: topics, buffers, offsets of groups, sizes of batches."""
+"""Queries and changes of the cluster: topics, buffers, offsets of groups, sizes of batches."""

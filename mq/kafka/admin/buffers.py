@@ -24,7 +24,7 @@ from mq.kafka.settings import KafkaSettings
 from mq.making import Making
 
 OWN_BYTES_MAX = 64 << 20
-"""What Delayline says about a record (dead letter, audit) may be larger than the record."""
+"""What Delayline writes about a record (dead letter, audit) may be larger than the record."""
 
 LEADERS_S = 5.0
 LEADERS_PAUSE_S = 0.02

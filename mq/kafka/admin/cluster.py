@@ -1,4 +1,4 @@
-"""What the cluster is asked and told. Every call blocks, at most `request_timeout_s`, and raises QueueError."""
+"""Queries and changes of the cluster. Every call blocks, at most `request_timeout_s`, and raises QueueError."""
 
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
@@ -51,9 +51,9 @@ _SETTLED = frozenset({ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, Consu
 
 
 class Described(NamedTuple):
-    """A topic; by partition, `leaders` are node ids, -1 where there is none right now, and `in_sync` says how many
+    """A topic; by partition, `leaders` are node ids, -1 where there is none right now, and `in_sync` is how many
     replicas are up to date. `writable`: we may write to it. `operations` are those that we may do with it (READ,
-    WRITE, ...); None where the brokers do not say."""
+    WRITE, ...); None where the brokers do not report it."""
 
     info: TopicInfo
     leaders: tuple[int, ...]
@@ -250,7 +250,7 @@ class Cluster:
         return self._offsets(topic, partitions, OffsetSpec.for_timestamp(since_ms), IsolationLevel.READ_COMMITTED)
 
     def operations(self) -> frozenset[str] | None:
-        """What we may do with the cluster itself (ALTER, ...); None where the brokers do not say."""
+        """What we may do with the cluster itself (ALTER, ...); None where the brokers do not report it."""
         answer = self.admin.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout_s)
         found: Any = self._wait(answer, "what we may do with the cluster")
         allowed = found.authorized_operations
@@ -293,7 +293,7 @@ class Cluster:
         answers = admin.describe_consumer_groups([group], request_timeout=timeout_s)
         what = f"members of group {group!r}"
         try:
-            with trouble.telling(what):
+            with trouble.translated_errors(what):
                 return self._answer(answers[group], what)
         except QueueError as error:
             if isinstance(error.__cause__, KafkaException) and trouble.no_group(trouble.cause(error.__cause__)):

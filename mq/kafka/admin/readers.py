@@ -51,7 +51,7 @@ class Readers:
                 self._idle.pop() if self._idle else Consumer({**self._settings.reader(), "fetch.wait.max.ms": 20})
             )
         try:
-            with trouble.telling("reading"):
+            with trouble.translated_errors("reading"):
                 yield consumer
                 consumer.unassign()
         except BaseException:

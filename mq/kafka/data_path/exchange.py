@@ -61,8 +61,8 @@ IMPLICIT_LEVEL = 2
 
 
 class Spoken(NamedTuple):
-    """The versions of an API that we use, oldest and newest: with implicit partitions, and without. Brokers tell by
-    the version which of the two is meant."""
+    """The versions of an API that we use, oldest and newest: with implicit partitions, and without. To brokers the
+    version shows which of the two is meant."""
 
     api: ApiKey
     implicit: tuple[int, int]
@@ -185,8 +185,8 @@ def produce(writes: Iterable[Write], terms: Terms, timeout_ms: int) -> ProduceRe
 
 
 def event_of(request: Request, answer: Message, terms: Terms, implicit: bool) -> Event:
-    """`implicit`: whether the broker that was asked for a producer id has partitions implicit. An answer that says
-    nothing about some of what was asked is no acknowledgement."""
+    """`implicit`: whether the broker that was asked for a producer id has partitions implicit. An answer that lacks
+    some of what was asked is no acknowledgement."""
     match answer:
         case InitProducerIdResponse(error_code=0):
             return Opened(Identity(answer.producer_id, answer.producer_epoch), implicit)
@@ -225,9 +225,9 @@ def _added(request: AddPartitions, answer: AddPartitionsToTxnResponse) -> Event:
 
 
 def produced(writes: Sequence[Write], answer: ProduceResponse) -> list[tuple[Write, ProducedPartition]]:
-    """The outcome of each write. Raises Malformed where the answer does not say."""
+    """The outcome of each write. Raises Malformed where the answer lacks one."""
     found = {(topic.name, one.index): one for topic in answer.responses for one in topic.partition_responses}
     try:
         return [(write, found[write.place]) for write in writes]
     except KeyError as error:
-        raise Malformed(f"the answer to a Produce says nothing about {error}") from None
+        raise Malformed(f"the answer to a Produce lacks {error}") from None

@@ -15,7 +15,7 @@ MESSAGE_BYTES_MAX = 16 << 20
 
 class OutgoingBatch(NamedTuple):
     """One batch on its way to a partition. `heard` are those who asked where a record stands: its place in the batch,
-    its time (epoch ms), and whom to tell."""
+    its time (epoch ms), and whom to notify."""
 
     place: Place
     records: Records
@@ -53,7 +53,7 @@ def _cut(
     first = 0
     for run in [deliveries] if len(deliveries) == 1 else cut(deliveries, limits.of(topic)):
         behind = first + len(run)
-        yield run, [(at - first, stamp, tell) for at, stamp, tell in heard if first <= at < behind]
+        yield run, [(at - first, stamp, notify) for at, stamp, notify in heard if first <= at < behind]
         first = behind
 
 

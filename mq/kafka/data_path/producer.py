@@ -73,7 +73,7 @@ log = logs.get(__name__)
 
 class WireTransactions:
     """One transaction after the other, under one transactional id. One thread at a time. `pause` waits for so many
-    seconds; true says that nothing is to be waited for any more, as `Event.wait` does of an event that is set when
+    seconds; true means that nothing is to be waited for any more, as `Event.wait` does of an event that is set when
     the process stops."""
 
     def __init__(
@@ -289,7 +289,7 @@ class WireTransactions:
         return max(0.0, min(self._patience.left_s(), self._settings.request_timeout_s)) + LATE_S
 
     def _unsent(self, request: Request, error: PeerError) -> Event:
-        """A broker that is too old is not waited for: it refuses, though we say it for it."""
+        """A broker that is too old is not waited for: it refuses, though the error is ours."""
         if isinstance(error, UnsupportedVersion):
             self._lacking = f"{error}; a worker needs brokers from Kafka 3.0 on"
             return Refused(request, ErrorCode.UNSUPPORTED_VERSION)
@@ -297,7 +297,7 @@ class WireTransactions:
         return Unsent(request)
 
     def _lost(self, request: Request, error: PeerError) -> Event:
-        """Of what changes nothing for good before the end, the time that was given says more than a lost answer."""
+        """Of what changes nothing for good before the end, the time that was given counts more than a lost answer."""
         self._detail = str(error)
         return Expired() if self._patience.is_before_end and self._patience.left_s() <= 0 else Lost(request)
 
@@ -362,26 +362,26 @@ class WireTransactions:
             self._note(write, found.error_code, found.error_message or "")
             return Refused(write, found.error_code)
         by_broker_ms = found.log_append_time_ms
-        for at, stamp_ms, tell in self._batches[write.number].heard:
-            tell(found.base_offset + at, stamp_ms if by_broker_ms < 0 else by_broker_ms)
+        for at, stamp_ms, notify in self._batches[write.number].heard:
+            notify(found.base_offset + at, stamp_ms if by_broker_ms < 0 else by_broker_ms)
         return Done(write)
 
     def _note(self, request: Request, code: int, detail: str) -> None:
-        """What a refusal says beside its number."""
+        """The text of a refusal beside its number."""
         self._detail = detail
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._patience.misses_topic()
         if code == ErrorCode.MESSAGE_TOO_LARGE and isinstance(request, Write):
             self._limits.refused(request.place[0])
 
-    # --- what is said in the end
+    # --- how it is reported in the end
 
     def _aborted(self, outcome: steps.Aborted) -> Aborted:
         failures = [Failure(*place, self._error(code, of_place=True)) for place, code in outcome.refused]
         return Aborted(failures[0].error if failures else self._error(outcome.code), failures)
 
     def _error(self, code: int, *, of_place: bool = False) -> KafkaError:
-        """A record without an answer is librdkafka's _MSG_TIMED_OUT, which says nothing about whose fault it is."""
+        """A record without an answer is librdkafka's _MSG_TIMED_OUT, which shows nothing about whose fault it is."""
         if of_place and code == OUT_OF_TIME:
             code = KafkaError._MSG_TIMED_OUT
         text, detail = KafkaError(code).str(), self._detail

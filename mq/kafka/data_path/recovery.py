@@ -6,12 +6,12 @@ has no leader at that moment it sends none, takes it for deleted, and calls the 
 (`TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue`, seen on 4.3.1): when the only replica in sync is away,
 and, for all partitions at once, when all brokers were killed and come back while their old sessions run out.
 
-Nothing here is guessed. The coordinator says how a transaction ended (DescribeTransactions), and each partition
-says whether the transaction is still open there (DescribeProducers). A missing marker is written as the coordinator
-would have written it (WriteTxnMarkers). That changes nothing else, and may be done twice. A producer that goes on
-under the same id makes the coordinator forget how the last transaction ended, and its next marker ends what is still
-open, rightly or wrongly. So this comes before a producer takes an id, see `recover`. A sweep finds the transactions
-of ids that stay unused.
+Nothing here is guessed. The coordinator reports how a transaction ended (DescribeTransactions), and each partition
+reports whether the transaction is still open there (DescribeProducers). A missing marker is written as the
+coordinator would have written it (WriteTxnMarkers). That changes nothing else, and may be done twice. A producer that
+goes on under the same id makes the coordinator forget how the last transaction ended, and its next marker ends what
+is still open, rightly or wrongly. So this comes before a producer takes an id, see `recover`. A sweep finds the
+transactions of ids that stay unused.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,7 +76,7 @@ log = logs.get(__name__)
 
 class Hanging:
     """Any thread may call it. Looks at an installation's own topics, at those that it delivers to, and at the groups'
-    offsets. `pause` waits for so many seconds; true says that nothing is to be waited for any more."""
+    offsets. `pause` waits for so many seconds; true means that nothing is to be waited for any more."""
 
     def __init__(
         self, nodes: Nodes, names: Names, timeout_s: float, clock: Clock, pause: Callable[[float], object]
@@ -89,7 +89,7 @@ class Hanging:
         self._lock = Lock()
         self._unfinished: dict[Verdict, frozenset[Place]] = {}  # where partitions had no leader to be asked
         self._before: frozenset[OpenTransaction] = frozenset()  # seen by the last sweep
-        self._told: frozenset[OpenTransaction] = frozenset()
+        self._logged: frozenset[OpenTransaction] = frozenset()
         self._forbidden = ""
         self._offsets_rows = 0  # partitions of the groups' offsets
 
@@ -100,7 +100,7 @@ class Hanging:
 
     def recover(self, transactional_id: str) -> bool:
         """What could not be reached is left to a sweep. Raises QueueUnavailable."""
-        with self._lock, _telling(f"what {transactional_id} has come to"):
+        with self._lock, _translated_errors(f"how {transactional_id} has ended"):
             return self._patiently(partial(self._recover, transactional_id), self._timeout_s)
 
     def unheard(self, transactional_id: str, group: str | None) -> frozenset[Place]:
@@ -120,7 +120,7 @@ class Hanging:
     def sweep(self) -> None:
         """Finish the transactions of any producer that have ended, were open at the last sweep and still are. Missing
         permissions are logged once. Raises QueueUnavailable."""
-        with self._lock, _telling("what hangs"):
+        with self._lock, _translated_errors("what hangs"):
             try:
                 self._sweep()
             except NotAllowed as error:
@@ -138,11 +138,11 @@ class Hanging:
         for verdict in verdicts:
             if verdict.producer_id not in waiting:
                 self._finish(verdict, seen)
-        self._told &= lasting
-        for found in lasting - self._told:
+        self._logged &= lasting
+        for found in lasting - self._logged:
             if found.producer_id not in under_way and not any(one.may_be_about(found) for one in verdicts):
-                log.error("a transaction hangs of which no coordinator knows how it ended", **_said(found))
-                self._told |= {found}
+                log.error("a transaction hangs of which no coordinator knows how it ended", **_fields(found))
+                self._logged |= {found}
 
     def _recover(self, transactional_id: str) -> bool:
         described = self._described(transactional_id)
@@ -215,7 +215,7 @@ class Hanging:
             if not self._unfinished[verdict]:
                 del self._unfinished[verdict]
 
-    # --- what coordinators say
+    # --- what coordinators answer
 
     def _described(self, transactional_id: str) -> DescribedTransaction:
         with self._coordinating(transactional_id) as node:
@@ -273,7 +273,7 @@ class Hanging:
             if answer.error_code:
                 raise error_of(answer.error_code, f"fencing {transactional_id}")
 
-    # --- what partitions say
+    # --- what partitions answer
 
     def _look(self) -> Seen:
         leaders = self._nodes.all_leaders()
@@ -293,7 +293,7 @@ class Hanging:
         return seen
 
     def _look_at(self, leader: int, places: Sequence[Place]) -> Seen:
-        """A partition that does not say, because its leader is only about to be it, has not been seen."""
+        """A partition that does not answer, because its leader is only about to be it, has not been seen."""
         with closing(self._nodes.connect(leader)) as asked:
             readable, written = (log_ends(asked, places, level) for level in (READABLE, WRITTEN))
             seen = readable.keys() & written.keys()
@@ -332,11 +332,11 @@ class Hanging:
                     code = codes[0] if codes else ErrorCode.UNKNOWN_SERVER_ERROR
                     raise error_of(code, f"writing the marker that {topic}, partition {row} lacks")
             except (Unreachable, AnswerLost) as error:
-                log.warning("a transaction still hangs", detail=str(error), **_said(found))
+                log.warning("a transaction still hangs", detail=str(error), **_fields(found))
                 refused.add(found.place)
             else:
                 end = "committed" if verdict.committed else "aborted"
-                log.warning("finished a transaction that was hanging", end=end, **_said(found))
+                log.warning("finished a transaction that was hanging", end=end, **_fields(found))
         return frozenset(refused)
 
     # --- asking
@@ -358,14 +358,14 @@ class Hanging:
 
 
 @contextmanager
-def _telling(what: str) -> Iterator[None]:
+def _translated_errors(what: str) -> Iterator[None]:
     try:
         yield
     except PeerError as error:
         raise QueueUnavailable(f"{what}: {error}") from error
 
 
-def _said(found: OpenTransaction) -> dict[str, object]:
+def _fields(found: OpenTransaction) -> dict[str, object]:
     """For a line of the log."""
     topic, row = found.place
     return {"topic": topic, "partition": row, "producer_id": found.producer_id, "from_offset": found.first_offset}

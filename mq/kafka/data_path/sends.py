@@ -1,4 +1,4 @@
-"""What a transaction writes, and the error that says that nothing of it was committed."""
+"""What a transaction writes, and the error that means that nothing of it was committed."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -40,5 +40,5 @@ class Aborted(Exception):
 
     @property
     def silent(self) -> bool:
-        """Nothing says who is at fault: there was no answer in time (too few replicas are waited for, too)."""
+        """Nothing shows who is at fault: there was no answer in time (too few replicas are waited for, too)."""
         return all(timed_out(error) for error in [failure.error for failure in self.failures] or [self.error])

@@ -91,7 +91,7 @@ def _ask_one(nodes: Nodes, node: int) -> PeerError | None:
     try:
         connection = nodes.connect(node)
     except (Unreachable, NotAuthenticated, AnswerLost) as error:
-        log.info("a broker does not say what it speaks", node=node, detail=str(error))
+        log.info("a broker does not report its versions", node=node, detail=str(error))
         return error
     with closing(connection):
         for api, (oldest, newest) in NEEDED.items():

@@ -1,6 +1,6 @@
-"""What coordinators and partitions say about transactions, asked over one connection.
+"""What coordinators and partitions answer about transactions, asked over one connection.
 
-A coordinator says what a transaction has come to (DescribeTransactions), a partition whether it has heard of it
+A coordinator reports how a transaction has ended (DescribeTransactions), a partition whether it has heard of it
 (DescribeProducers, and the distance between its two ends by ListOffsets). `recovery.py` puts the two together.
 """
 
@@ -58,13 +58,13 @@ RIGHTS = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Read on the topic",
 }
-"""What it takes, by the error that says so."""
+"""What it takes, by the error that reports it."""
 
 
 class Verdict(NamedTuple):
     """What a transaction has come to. `epoch` is the coordinator's behind it: one more than that of the records where
     every transaction has an epoch of its own (KIP-890), else the same. `places` is where it wrote, None if no broker
-    says so any more. `fenced`: no producer has begun another one with that epoch, nor can."""
+    reports it any more. `fenced`: no producer has begun another one with that epoch, nor can."""
 
     transactional_id: str
     producer_id: int
@@ -114,25 +114,25 @@ def answer_of(asked: Connection, request: Message, answer: type[A]) -> A:
 
 
 def log_ends(asked: Connection, places: Iterable[Place], level: int) -> dict[Place, int]:
-    """Of partitions that say so. Raises NotAllowed."""
+    """Of partitions that report it. Raises NotAllowed."""
     topics = [
         ListedTopic(topic, [ListedPartition(row, timestamp=LATEST) for row in rows])
         for topic, rows in by_topic(places)
     ]
     answer = answer_of(asked, ListOffsetsRequest(isolation_level=level, topics=topics), ListOffsetsResponse)
     rows = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
-    return {(topic, one.partition_index): one.offset for topic, one in rows if _says(topic, one)}
+    return {(topic, one.partition_index): one.offset for topic, one in rows if _has_answered(topic, one)}
 
 
 def active_producers(asked: Connection, places: Iterable[Place]) -> dict[Place, list[ProducerState]]:
-    """Who writes to partitions that say so. Raises NotAllowed."""
+    """The producers of partitions that report them. Raises NotAllowed."""
     topics = [ProducersTopic(topic, rows) for topic, rows in by_topic(places)]
     answer = answer_of(asked, DescribeProducersRequest(topics), DescribeProducersResponse)
     rows = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
-    return {(topic, one.partition_index): one.active_producers for topic, one in rows if _says(topic, one)}
+    return {(topic, one.partition_index): one.active_producers for topic, one in rows if _has_answered(topic, one)}
 
 
-def _says(topic: str, row: PartitionOffset | PartitionProducers) -> bool:
+def _has_answered(topic: str, row: PartitionOffset | PartitionProducers) -> bool:
     """Whether a partition has answered what it was asked. Raises NotAllowed."""
     error = error_of(row.error_code, f"looking at {topic}, partition {row.partition_index}")
     if isinstance(error, NotAllowed):

@@ -33,7 +33,7 @@ class KafkaClaim:
         """Raises QueueUnavailable."""
         self._settings, self._id, self._clock = settings, transactional_id, clock
         finisher.recover(transactional_id)
-        with trouble.telling(f"claiming {transactional_id}"):
+        with trouble.translated_errors(f"claiming {transactional_id}"):
             self._producer: Producer | None = initialised(settings, transactional_id, settings.request_timeout_s)
 
     def close(self) -> None:

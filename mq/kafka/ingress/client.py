@@ -60,7 +60,7 @@ class KafkaClient:
         self._readers = readers
         self.line = Renewed(
             lambda: Producer(settings.producer()),
-            lambda old: flush(old, settings.transaction_timeout_s, clock),  # whoever waits for it is told
+            lambda old: flush(old, settings.transaction_timeout_s, clock),  # each waiting caller gets the error
             settings.adrift_s,
             clock,
         )
@@ -291,7 +291,7 @@ class _Claim:
 
 
 def _position(record: Append, offset: int, stamped_at_ms: int) -> Position:
-    """A buffer's time is the broker's; another topic's may be that of this machine, as its settings say."""
+    """A buffer's time is the broker's; another topic's may be that of this machine, by its settings."""
     return Position(record.topic, record.partition, offset, stamped_at_ms)
 
 

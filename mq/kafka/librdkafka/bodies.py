@@ -45,8 +45,8 @@ def parts_of(body: bytes) -> Parts:
 
 
 def _short_parts(body: bytes) -> Parts | None:
-    """None for a body with a null or a longer length, and for one that does not end where it says. A length byte is
-    even for what is not null, and below 0x80 where it is the only one."""
+    """None for a body with a null or a longer length, and for one that does not end where its lengths do. A length
+    byte is even for what is not null, and below 0x80 where it is the only one."""
     size = body[0]
     if size & 0x81:
         return None
@@ -102,7 +102,7 @@ def body_of(message: Message) -> bytes:
 
 
 def _short_body(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> bytes | None:
-    """None where something is null or longer than two bytes tell; a record without a key is common."""
+    """None where something is null or longer than two bytes can hold; a record without a key is common."""
     lengths = _LENGTHS
     try:
         parts = [b"\x01"] if key is None else [lengths[len(key)], key]
@@ -125,7 +125,7 @@ def _body(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, b
     return encode_body(key, value, [(name.encode(), header) for name, header in headers])
 
 
-UNPLACED = "stored, but where was not told"
+UNPLACED = "stored, but its place is unknown"
 """Of a record that was sent again, and that the broker knows to be a duplicate of one too far back."""
 
 

@@ -90,7 +90,7 @@ def initialised(settings: KafkaSettings, transactional_id: str, timeout_s: float
 
     A client that looks for its coordinator before it is connected to a broker looks again half a second later, and
     that can be half a takeover (librdkafka 2.16, `rd_kafka_txn_coord_timer_start`). So it asks for something else
-    first: the first answer tells it the brokers' names, the second comes from one of those."""
+    first: the first answer has the brokers' names, the second comes from one of those."""
     producer = Producer(settings.transactional(transactional_id))
     for _ in range(2):
         producer.list_topics(settings.names.cursor, timeout_s)
@@ -99,8 +99,8 @@ def initialised(settings: KafkaSettings, transactional_id: str, timeout_s: float
 
 
 def flush(producer: Producer, timeout_s: float, clock: Clock) -> int:
-    """How many records were not heard of in time. One that meets a fatal error raises it once, in the middle of what
-    it has to tell; who waits must be told all the same."""
+    """How many records were not heard of in time. One that meets a fatal error raises it once, in the middle of its
+    reports; every waiting caller must get its result all the same."""
     give_up_s = clock.monotonic_s() + timeout_s
     while True:
         try:

@@ -1,6 +1,6 @@
 """A client of librdkafka that is made anew where it hears nothing any more, or has failed for good.
 
-Brokers that have all missed their heartbeats to the controller, as behind a machine that stood still, say that the
+Brokers that have all missed their heartbeats to the controller, as behind a machine that stood still, answer that the
 cluster has none. A client that gets this answer may never ask again (librdkafka, issue 5301).
 
 An idempotent producer that meets a fatal error, such as a refusal of its producer id, refuses everything from then
@@ -51,7 +51,7 @@ class Renewed(Generic[T]):
     def asking(self, what: str) -> Iterator[None]:
         """Around one question. Raises QueueError."""
         try:
-            with trouble.telling(what):
+            with trouble.translated_errors(what):
                 yield
         except QueueError as error:
             self.heard(not _unanswered(error))

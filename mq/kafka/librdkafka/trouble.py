@@ -67,7 +67,7 @@ def queue_error(error: KafkaError, what: str) -> QueueError:
 
 
 @contextmanager
-def telling(what: str) -> Iterator[None]:
+def translated_errors(what: str) -> Iterator[None]:
     """Turn what the library raises into errors of ours. Raises QueueError."""
     try:
         yield
@@ -131,7 +131,7 @@ def moving(error: KafkaError) -> bool:
 
 
 def fatal(error: KafkaError) -> bool:
-    """The client that says so will never do anything again; another one may."""
+    """The client that reports it will never do anything again; another one may."""
     return error.fatal() or error.code() == KafkaError._FATAL
 
 

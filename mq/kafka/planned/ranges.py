@@ -31,7 +31,7 @@ def read_range(
     if start >= end:
         return
     config = {**settings.reader(), "group.id": settings.reconcile_group, "queued.max.messages.kbytes": BUFFERED_KIB}
-    with trouble.telling(f"reading {topic}, partition {partition}"):
+    with trouble.translated_errors(f"reading {topic}, partition {partition}"):
         consumer = Consumer(config)
         try:
             consumer.assign([TopicPartition(topic, partition, start)])

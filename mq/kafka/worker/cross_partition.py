@@ -29,9 +29,9 @@ class CrossPartitionAppends:
     def place(self, batch: DispatchBatch) -> Placed:
         """Where everything goes; missing topics of groups have been made. Raises DeliveryRefused, CommitAborted."""
         return {
-            part.shard: [self._send(part.shard, append) for append in part.elsewhere]
+            part.shard: [self._send(part.shard, append) for append in part.cross_partition]
             for part in batch
-            if part.elsewhere
+            if part.cross_partition
         }
 
     def _send(self, shard: Shard, append: Append) -> Send:

@@ -88,7 +88,7 @@ def owner_of(client_id: str) -> Owner:
 
 
 class OwnWriter(Protocol):
-    """A worker of this process, which may have left a transaction open. A takeover tells it what it has read."""
+    """A worker of this process, which may have left a transaction open. A takeover passes it what it has read."""
 
     def end_abandoned(self, within_s: float) -> None:
         """End what a producer that was given up has left open, once no commit is under way: unless that takes longer
@@ -246,7 +246,7 @@ class Cursors:
             if writer_of(writer) in map(writer_of, self._cluster.members()):
                 return
             if not self._finisher.recover(writer):
-                with trouble.telling(f"fencing {writer}"):
+                with trouble.translated_errors(f"fencing {writer}"):
                     self._shut_out(writer)
             self._fenced_until_s[writer] = now_s + self._settings.session_timeout_s
 
@@ -267,7 +267,7 @@ class Cursors:
 
 
 def _covers(found: Cursor | None, mirrored: Cursor | None) -> bool:
-    """Whether the group has what the mirror has. A mirror that shows nothing says nothing."""
+    """Whether the group has what the mirror has. A mirror without a cursor proves nothing."""
     if found is None or mirrored is None:
         return False
     return mirrored == found or newest(mirrored, found) is found

@@ -27,7 +27,7 @@ from mq.kafka.settings import KafkaSettings
 POLL_S = 0.1
 LEAVE_S = 10.0
 HEAR_OUT_S = 5.0
-"""How long a member that leaves listens for what it is still told."""
+"""How long a member that leaves listens for what the group still sends it."""
 LOOK_S = 1.0
 """For one list of all topics."""
 
@@ -43,12 +43,12 @@ class Standing:
 
 
 class Membership:
-    """`tell` hears of assignments in the member's thread; it must not block."""
+    """`notify` gets assignments in the member's thread; it must not block."""
 
-    def __init__(self, settings: KafkaSettings, writer: str, clock: Clock, tell: Callable[[Event], None]) -> None:
+    def __init__(self, settings: KafkaSettings, writer: str, clock: Clock, notify: Callable[[Event], None]) -> None:
         self._settings = settings
         self._clock = clock
-        self._tell = tell
+        self._notify = notify
         self._changed = Condition()
         self._metadata: bytes | None = None
         self._tenures: dict[Shard, int] = {}
@@ -143,7 +143,7 @@ class Membership:
 
     def _adrift(self) -> bool:
         """Whether the group knew us once, and has not for long. The library finds no coordinator any more once
-        brokers have told it that there are none, as they do when all have missed their heartbeats to the
+        brokers have answered that there are none, as they do when all have missed their heartbeats to the
         controller (librdkafka, issue 5301)."""
         now_s = self._clock.monotonic_s()
         if self._member.memberid():
@@ -160,7 +160,7 @@ class Membership:
         self._named_s = self._clock.monotonic_s()
 
     def _lose_all(self) -> None:
-        """What a member that has failed could not be told."""
+        """What a member that has failed could not report."""
         with self._changed:
             self._metadata = None
             shards = tuple(sorted(self._tenures))
@@ -168,7 +168,7 @@ class Membership:
             self._revoked.clear()
             self._changed.notify_all()
         if shards:
-            self._tell(Lost(shards))
+            self._notify(Lost(shards))
 
     def _leave(self) -> None:
         """Poll for pending callbacks first. A library that is closing may be gone from the group already when
@@ -215,7 +215,7 @@ class Membership:
                 self._tenures[shard] = self._last_tenure
             self._changed.notify_all()
         if shards:
-            self._tell(Assigned(shards))
+            self._notify(Assigned(shards))
 
     def _on_revoke(self, member: Consumer, partitions: list[TopicPartition]) -> None:
         """The generation is a new one already; until the shards are released they stay ours in it. A worker that
@@ -225,7 +225,7 @@ class Membership:
         with self._changed:
             self._metadata = None if self._closing else _metadata(member)
             self._revoked.update(shards)
-            self._tell(Revoked(shards))
+            self._notify(Revoked(shards))
             self._changed.notify_all()
             while self._revoked and not self._closed and not self._worker_hangs():
                 self._changed.wait(POLL_S)
@@ -233,7 +233,7 @@ class Membership:
             self._revoked.clear()
             self._drop(shards)
         if held:
-            self._tell(Lost(held))
+            self._notify(Lost(held))
         member.incremental_unassign([])
 
     def _on_lost(self, member: Consumer, partitions: list[TopicPartition]) -> None:
@@ -243,7 +243,7 @@ class Membership:
             self._metadata = None
             self._drop(shards)
             self._changed.notify_all()
-        self._tell(Lost(shards))
+        self._notify(Lost(shards))
         member.incremental_unassign([])
 
     def _drop(self, shards: Sequence[Shard]) -> None:

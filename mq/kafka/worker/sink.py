@@ -122,7 +122,7 @@ class KafkaSink:
     def end_abandoned(self, within_s: float) -> None:
         """Open a producer under the same id, which aborts the transaction of one that was given up. A commit that is
         under way needs none of this: the cursors become stable with its end. Raises QueueUnavailable."""
-        with self._between_commits(within_s) as free, self._telling():
+        with self._between_commits(within_s) as free, self._translated_errors():
             if free:
                 try:
                     self.transactions.open()
@@ -160,7 +160,7 @@ class KafkaSink:
                 self._busy.release()
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except Aborted as aborted:
@@ -172,8 +172,8 @@ class KafkaSink:
         """Go on under another transactional id, for which every shard must be claimed anew.
 
         A transaction that holds a partition with too few replicas in sync, or without a leader, can be ended in no
-        way before it has them again, because its markers are written with acks=all; and the coordinator takes
-        nothing else from its id until then. It cannot be committed, for its producer is gone and has not said so; or
+        way before it has them again, because its markers are written with acks=all; and the coordinator takes nothing
+        else from its id until then. It cannot be committed, for its producer is gone and has not confirmed it; or
         where the answer was lost, the shards it is about have no stable cursor, and wait."""
         self._retired += 1
         self.transactional_id = f"{self._writer}@{self._retired + 1}"
@@ -255,7 +255,7 @@ class KafkaSink:
         yield self._mirror(part)
 
     def _mirror(self, part: ShardBatch) -> Send:
-        """The cursor in its compacted topic. The broker stamps it, which tells us the time there."""
+        """The cursor in its compacted topic. The broker stamps it, which gives us the time there."""
         topic, row = self._names.cursor, self._row(self._names.cursor, part.shard)
         body = encode_body(shard_key(part.shard), self._signed(part.cursor).encode())
         return Send(topic, row, body, None, partial(self._stamped, topic, row, self._clock.monotonic_s()))
@@ -317,7 +317,7 @@ class KafkaSink:
         return trouble.of_record(failure.error)
 
     def _guilty_target(self, batch: DispatchBatch, placed: Placed) -> DeliveryRefused | None:
-        """Where the library does not say which record made it give up: a target that would take nothing. A cluster
+        """Where the library does not report which record made it give up: a target that would take nothing. A cluster
         that does not answer is no target's fault."""
         with suppress(QueueError):
             for part in batch:

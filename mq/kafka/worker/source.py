@@ -53,22 +53,22 @@ class KafkaSource:
         self._brokers = brokers
         self._reader = reader
         self._lock = Lock()
-        self._told: deque[Event] = deque()  # bounded by rebalances between two polls
+        self._pending: deque[Event] = deque()  # bounded by rebalances between two polls
         self._woken = Flag()
         self._places: dict[Shard, _Place] = {}
         self._by_partition: dict[At, _Place] = {}
         self._closed = False
-        self.membership = Membership(settings, writer, clock, self._tell)
+        self.membership = Membership(settings, writer, clock, self._notify)
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         with self._lock:
-            self._told.append(event)
+            self._pending.append(event)
         self._reader.wake()
 
     def _events(self) -> list[Event]:
-        """What the member has been told since the last call, taken to heart."""
+        """The member's events since the last call, applied."""
         with self._lock:
-            events, self._told = list(self._told), deque()
+            events, self._pending = list(self._pending), deque()
         for event in events:
             if isinstance(event, Assigned):
                 self._add(event.shards)
@@ -132,12 +132,12 @@ class KafkaSource:
             place.offset = offset
             self._start(place)
 
-    def pause(self, shard: Shard) -> None:
+    def pause_fetch(self, shard: Shard) -> None:
         if (place := self._places.get(shard)) is not None:
             place.paused = True
             self._stop(place)
 
-    def resume(self, shard: Shard) -> None:
+    def resume_fetch(self, shard: Shard) -> None:
         if (place := self._places.get(shard)) is not None:
             place.paused = False
             self._start(place)

@@ -3,7 +3,7 @@
 Produces of a megabyte come and go. glibc gives such pieces back to the system as soon as they are free (it maps each
 anew, or trims its heap), and the system clears every page before it hands it out again: a quarter of the CPU of a
 pass-through produce, and several times that on a virtual machine whose host takes free pages away. So the process is
-told to keep them.
+set to keep them.
 """
 
 import ctypes

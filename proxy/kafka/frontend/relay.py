@@ -66,9 +66,9 @@ class Relay:
         self._began = began
         self._ended = ended
         self.client = Endpoint(
-            self._client_made, self._client_said, self._client_lost, self._client_full, self._begin_to_drain
+            self._client_made, self._from_client, self._client_lost, self._client_full, self._begin_to_drain
         )
-        self._broker = Endpoint(self._broker_made, self._broker_said, self.close, self._broker_full)
+        self._broker = Endpoint(self._broker_made, self._from_broker, self.close, self._broker_full)
         frame_bytes_max, limits = hub.settings.frame_bytes_max, hub.settings.limits
         # The brokers demand of clients what they demand of the proxy: SASL, or nothing.
         self._logged_in = hub.settings.access.own.credentials is None
@@ -117,7 +117,7 @@ class Relay:
         self._ready = True
         early, self._early = b"".join(self._early), []
         if early:  # in one go: with a client that has gone, the connection ends when nothing is left to be done
-            self._client_said(early)
+            self._from_client(early)
         self.client.release("connecting")
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -133,7 +133,7 @@ class Relay:
             self.close(str(error))
         elif error is not None:
             self.close("an error of the proxy")
-            raise error  # to the event loop, which says it
+            raise error  # to the event loop, which logs it
 
     def stop(self) -> None:
         """End as soon as no request waits for an answer."""
@@ -180,7 +180,7 @@ class Relay:
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing is left to be carried out, nor to be told to a client that may still listen."""
+        """Whether nothing is left to be carried out, nor to be sent to a client that may still listen."""
         if self._early or self._inbox or self._split.busy:
             return False
         if self._client_gone:  # a Fetch does nothing but answer, perhaps in a minute
@@ -188,7 +188,7 @@ class Relay:
         return not self._line
 
     def close(self, reason: str = "") -> None:
-        """`reason` is said where it is not just that a peer has gone."""
+        """`reason` is logged where it is not just that a peer has gone."""
         if self._closed:
             return
         self._closed = True
@@ -220,7 +220,7 @@ class Relay:
 
     # --- requests
 
-    def _client_said(self, data: bytes) -> None:
+    def _from_client(self, data: bytes) -> None:
         if self._closed or self._refusing:
             return
         if not self._ready:
@@ -376,7 +376,7 @@ class Relay:
 
     # --- answers
 
-    def _broker_said(self, data: bytes) -> None:
+    def _from_broker(self, data: bytes) -> None:
         if self._closed:
             return
         self._hub.metrics.to_clients.inc(len(data))

@@ -134,7 +134,7 @@ class BufferTopics:
 
     @property
     def known(self) -> Set[str]:
-        """Topics of which `target` has something to say."""
+        """Topics that `target` knows."""
         now_s = self._clock.monotonic_s()
         return {
             name for name, (until_s, found) in self._targets.items() if until_s > now_s or isinstance(found, Target)
@@ -289,7 +289,7 @@ class BufferTopics:
 
 
 def _final(code: int) -> int | None:
-    """A definite refusal of a repetition says nothing about the attempts before it."""
+    """A definite refusal of a repetition means nothing for the attempts before it."""
     return code if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER else None
 
 

@@ -48,7 +48,7 @@ class PartitionBatch:
     refusal: Refusal | None = None
     denied: Refusal | None = None  # by the broker, before its records are looked at
     batch: Batch | None = None
-    told: ProducedPartition | None = None
+    result: ProducedPartition | None = None
 
     @property
     def key(self) -> tuple[str, int]:

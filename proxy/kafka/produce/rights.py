@@ -1,6 +1,6 @@
 """Whether a client may write to a topic, asked before anything of its compressed records is unpacked.
 
-Metadata tells a topic's operations that the asker is authorised to (KIP-430). It is asked on the client's own
+Metadata reports which operations on a topic the asker is authorised to (KIP-430). It is asked on the client's own
 connection, so that the broker answers for the client's own principal; the proxy knows no principals. One round trip
 for a connection and topic in `PROVEN_S`, and only where there are compressed records: what is not compressed costs
 no more than what was sent. The broker judges the batches themselves all the same.
@@ -31,7 +31,7 @@ VERSION = 12
 WRITE = 1 << 4
 """AclOperation.WRITE in a field of operations."""
 
-NOT_TOLD = -(1 << 31)
+NOT_REPORTED = -(1 << 31)
 _CODES = {code.value: code for code in ErrorCode}
 
 
@@ -76,7 +76,7 @@ class Rights:
             name, operations = topic.name or "", topic.topic_authorized_operations
             if topic.error_code:
                 denied[name] = _CODES.get(topic.error_code, ErrorCode.UNKNOWN_SERVER_ERROR)
-            elif operations != NOT_TOLD and not operations & WRITE:
+            elif operations != NOT_REPORTED and not operations & WRITE:
                 denied[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             else:
                 self.proven_s[name] = now_s

@@ -37,7 +37,7 @@ class Directives:
     """The header names to look for, and those that only mean something `beside` one of them. One for as long as the
     names stay the same.
 
-    `is_like` says which other names are to be found too, because they were meant as one of these; `hints` are parts
+    `is_like` selects other names that are to be found too, because they were meant as one of these; `hints` are parts
     of such names that are searched for in every record. What holds none of them is looked for in the first record of
     each batch: who writes a name wrong writes it so into every record."""
 

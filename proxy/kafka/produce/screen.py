@@ -34,7 +34,7 @@ ZSTD_SINCE = 7
 """The version of Produce (KIP-110)."""
 
 RECORD_ERRORS_MAX = 100
-"""Told of one batch; clients fail all of its records anyway."""
+"""Reported of one batch; clients fail all of its records anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,8 @@ def invalid(errors: list[tuple[int, str]]) -> Refusal | None:
     if not errors:
         return None
     place, text = errors[0]
-    told = [RecordError(*error) for error in errors[:RECORD_ERRORS_MAX]]
-    return Refusal(ErrorCode.INVALID_RECORD, f"record {place}: {text}", told)
+    reported = [RecordError(*error) for error in errors[:RECORD_ERRORS_MAX]]
+    return Refusal(ErrorCode.INVALID_RECORD, f"record {place}: {text}", reported)
 
 
 def check_head(head: Head) -> None:

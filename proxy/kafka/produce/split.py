@@ -32,6 +32,7 @@ from proxy.kafka.produce.screen import Refusal, Seen, fits, refusal_of
 from proxy.kafka.produce.sequencer import (
     Answer,
     Ask,
+    AskAnswered,
     AskFailed,
     Batch,
     BufferAnswered,
@@ -44,7 +45,6 @@ from proxy.kafka.produce.sequencer import (
     SendTarget,
     Sequencer,
     TargetAnswered,
-    Told,
 )
 from proxy.kafka.response_order import Turn
 from proxy.kafka.view.rewrite import readdress_endpoints
@@ -98,7 +98,7 @@ class ProduceSplitter:
         )
 
     def produce(self, turn: Turn, header: RequestHeader, request: ProduceRequest, size: int) -> None:
-        """Take a Produce. One that says the same partition twice is refused: it could not be answered."""
+        """Take a Produce. One that names the same partition twice is refused: it could not be answered."""
         sent = {(topic.name, one.index): one.records for topic in request.topic_data for one in topic.partition_data}
         if len(sent) < sum(len(topic.partition_data) for topic in request.topic_data):
             raise PeerError("a Produce with two batches for one partition")
@@ -145,7 +145,7 @@ class ProduceSplitter:
             partition.refusal.code if partition.refusal else ErrorCode.NONE,
         )
         self._partitions[batch] = partition
-        self._tell(batch)
+        self._feed(batch)
 
     def _unfit(self, partition: PartitionBatch, seen: Seen) -> Refusal | None:
         target = self._hub.buffer_topics.target(partition.topic)
@@ -159,7 +159,7 @@ class ProduceSplitter:
 
     # --- what the sequencer wants done
 
-    def _tell(self, event: Event) -> None:
+    def _feed(self, event: Event) -> None:
         """An event that an output causes at once waits until the outputs before it are carried out."""
         if self._closed:
             return
@@ -173,9 +173,9 @@ class ProduceSplitter:
             if self._events:
                 self._events.popleft()
 
-    def _tell_and_ship(self, event: Event) -> None:
+    def _feed_and_ship(self, event: Event) -> None:
         if not self._closed:
-            self._tell(event)
+            self._feed(event)
             self._ship()
             self._upstream.take_up()
 
@@ -199,8 +199,8 @@ class ProduceSplitter:
         try:
             records = target_part(partition, base_sequence)
         except CorruptBatch as error:
-            partition.told = refused(partition, refusal_of(error))
-            self._tell(TargetAnswered(batch, error.code))
+            partition.result = refused(partition, refusal_of(error))
+            self._feed(TargetAnswered(batch, error.code))
         else:
             self._load(partition, records)
 
@@ -220,7 +220,7 @@ class ProduceSplitter:
         )
 
     async def _write_buffer(self, batch: Batch, write: Write) -> None:
-        self._tell_and_ship(BufferAnswered(batch, await self._hub.buffer_topics.append(write)))
+        self._feed_and_ship(BufferAnswered(batch, await self._hub.buffer_topics.append(write)))
 
     async def _ask(self, batch: Batch, side: LogRole) -> None:
         topic = batch.topic
@@ -229,11 +229,13 @@ class ProduceSplitter:
         else:
             self._hub.metrics.recoveries.inc()
         try:
-            told = await self._hub.buffer_topics.next_sequence(topic, batch.partition, batch.producer_id, batch.epoch)
+            state = await self._hub.buffer_topics.next_sequence(
+                topic, batch.partition, batch.producer_id, batch.epoch
+            )
         except PeerError:
-            self._tell_and_ship(AskFailed(batch))
+            self._feed_and_ship(AskFailed(batch))
         else:
-            self._tell_and_ship(Told(batch, side, told.next_sequence, told.other_epoch))
+            self._feed_and_ship(AskAnswered(batch, side, state.next_sequence, state.other_epoch))
 
     # --- to the broker, and back
 
@@ -257,32 +259,32 @@ class ProduceSplitter:
     def answered(self, shipment: UpstreamProduce, response: ProduceResponse) -> None:
         """The broker's answer. Raises PeerError for one that leaves something out."""
         readdress_endpoints(response, self._hub.view)
-        told = {(topic.name, one.index): one for topic in response.responses for one in topic.partition_responses}
-        if told.keys() != shipment.partitions.keys():
+        results = {(topic.name, one.index): one for topic in response.responses for one in topic.partition_responses}
+        if results.keys() != shipment.partitions.keys():
             raise PeerError("the broker answered other partitions than it was sent")
         for key, partition in shipment.partitions.items():
             production = partition.production
             production.throttle_time_ms = max(production.throttle_time_ms, response.throttle_time_ms)
             production.endpoints = response.node_endpoints or production.endpoints
-            self._answered(partition, told[key])
+            self._answered(partition, results[key])
         self._ship()
 
-    def _answered(self, partition: PartitionBatch, told: ProducedPartition) -> None:
+    def _answered(self, partition: PartitionBatch, result: ProducedPartition) -> None:
         if partition.batch is None:
-            self._result(partition, told)
+            self._result(partition, result)
             return
-        partition.told = told
+        partition.result = result
         if partition.parts is not None and partition.parts.immediate_at:
-            for error in told.record_errors:
+            for error in result.record_errors:
                 error.batch_index = partition.parts.immediate_at[error.batch_index]
-        self._tell(TargetAnswered(partition.batch, told.error_code))
+        self._feed(TargetAnswered(partition.batch, result.error_code))
 
     # --- to the client
 
     def _answer(self, partition: PartitionBatch, batch: Batch, code: int, verbatim: bool) -> None:
         del self._partitions[batch]
-        if verbatim and partition.told is not None:
-            result = partition.told
+        if verbatim and partition.result is not None:
+            result = partition.result
         elif partition.refusal is not None and code == partition.refusal.code:
             result = refused(partition, partition.refusal)
             self._hub.metrics.refused_batches.inc()

@@ -20,7 +20,8 @@ from proxy.kafka.produce.scan import scan_batch
 from proxy.kafka.produce.screen import Refusal, directives_of, invalid, refusal_of
 
 FIRST = 16
-"""Batches of a topic and connection that are looked at. Applications say what they mean from the first one on."""
+"""Batches of a topic and connection that are looked at. Applications use the names that they mean from the first one
+on."""
 
 EVERY = 64
 SAMPLE_BYTES = 1 << 20
@@ -36,7 +37,7 @@ class Unnamed:
     def __init__(
         self, unheeded: UnheededNames, aliases: tuple[str, ...], is_watched: Callable[[str], bool], *, refuse: bool
     ) -> None:
-        """`is_watched` says of a topic without delays whether it is a user's."""
+        """`is_watched` returns whether a topic without delays is a user's."""
         self._unheeded = unheeded
         self._aliases = aliases
         self._directives = directives_of(aliases)

@@ -163,7 +163,8 @@ class Backend:
         return tuple(leaders)
 
     async def topic_config(self, topic: str, *keys: str) -> dict[str, str]:
-        """Settings of a topic, defaults included. Raises TopicMissing, and Unreachable where they are not told."""
+        """Settings of a topic, defaults included. Raises TopicMissing, and Unreachable where they are not
+        answered."""
         request = DescribeConfigsRequest(resources=[ConfigsAsked(TOPIC_RESOURCE, topic, list(keys))])
         answer = await self.ask(None, request, CONFIGS_VERSION, DescribeConfigsResponse)
         (found,) = answer.results

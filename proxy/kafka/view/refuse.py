@@ -3,8 +3,8 @@
 A buffer topic is the log of what was accepted, and its committed offsets are cursors: no client may read it, write
 it, change it or move its offsets. The whole request is refused: error 29 (TOPIC_AUTHORIZATION_FAILED) for what is
 hidden and 55 (OPERATION_NOT_ATTEMPTED) for the rest, as a broker answers a request of which a part may not be done.
-Requests that only tell something about a topic (offsets, configuration, log directories) are relayed. What Metadata
-tells is `proxy.kafka.view.rewrite`'s.
+Requests that only read something about a topic (offsets, configuration, log directories) are relayed. Metadata's
+answers are handled in `proxy.kafka.view.rewrite`.
 
 An access control list on the brokers is the real fence; this one keeps accidents out where there is none.
 """

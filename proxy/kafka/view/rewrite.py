@@ -1,8 +1,8 @@
 """What the proxy changes in answers on their way to the client: versions, addresses, hidden topics.
 
-`response_is_read` says which answers have to be looked at; every other one passes as it is. Only what must change is
-decoded (of a Metadata answer the brokers, and of its topics the names), so that one of half a megabyte does not hold
-the event loop.
+`response_is_read` selects the answers that have to be looked at; every other one passes as it is. Only what must
+change is decoded (of a Metadata answer the brokers, and of its topics the names), so that one of half a megabyte does
+not hold the event loop.
 
     answer of                 what is changed
     ApiVersions               versions
@@ -57,7 +57,7 @@ BROKERS = 1
 class Hidden:
     """The topics that clients must not see.
 
-    `is_hidden` says it of a name. `mark` is what every hidden name begins with: bytes without it hold none, which is
+    `is_hidden` decides by name. `mark` is what every hidden name begins with: bytes without it hold none, which is
     found out at gigabytes per second. `ids` are the hidden topics' ids as far as they are known (Metadata 10+); its
     owner may add to it. `shown` are longer beginnings, of names that are not hidden all the same.
     """
@@ -97,8 +97,8 @@ def response_is_read(api_key: int, version: int) -> bool:
 def rewrite_response(
     api_key: int, version: int, body: memoryview, view: View, asked: Collection[str] = ()
 ) -> list[Buffer]:
-    """The body to send instead of `body`. `asked` are the hidden topics that the request named (`conceal`): they
-    are said not to exist, the others are left out. Raises Malformed."""
+    """The body to send instead of `body`. `asked` are the hidden topics that the request named (`conceal`): they are
+    answered as not existing, the others are left out. Raises Malformed."""
     return _REWRITES[ApiKey(api_key)](version, body, view, asked)
 
 
@@ -242,7 +242,7 @@ def _conceal_topics(
 
 
 class Concealed(NamedTuple):
-    """A request to forward instead of the one that came, and what `rewrite_response` must be told about it."""
+    """A request to forward instead of the one that came, and what `rewrite_response` needs to know about it."""
 
     body: list[Buffer]
     asked: tuple[str, ...]

@@ -6,7 +6,7 @@ from proxy.kafka.settings import ProxySettings
 
 
 class NodeWithoutPort(PeerError):
-    """A node's id is outside of those for which there are ports; its real address must not be told either."""
+    """A node's id is outside of those for which there are ports; its real address must not be revealed either."""
 
 
 class Topology:

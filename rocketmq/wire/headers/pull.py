@@ -18,8 +18,8 @@ class PullFlag(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class PullMessage(Fields):
-    """PULL_MESSAGE and LITE_PULL_MESSAGE. Without SUBSCRIPTION among the flags the broker asks what a consumer of
-    the group has told by heartbeat, and answers 24 where there is none."""
+    """PULL_MESSAGE and LITE_PULL_MESSAGE. Without SUBSCRIPTION among the flags the broker uses what a consumer of the
+    group has sent by heartbeat, and answers 24 where there is none."""
 
     consumer_group: str
     topic: str

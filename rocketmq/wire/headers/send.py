@@ -79,7 +79,7 @@ class ConsumerSendMsgBack(Fields):
 
 @dataclass(frozen=True, slots=True)
 class RecallMessage(Fields):
-    """RECALL_MESSAGE. Success says that a marker was stored, not that there was such a message."""
+    """RECALL_MESSAGE. Success means that a marker was stored, not that there was such a message."""
 
     topic: str
     recall_handle: str

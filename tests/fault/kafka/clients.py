@@ -1,4 +1,4 @@
-"""Clients that send, and write down what they know: what was sent, when it must arrive, and what they were told.
+"""Clients that send, and write down what they know: what was sent, when it must arrive, and what they were answered.
 
 A message's value is its tag, which no other message has. Three kinds of sender share one ledger:
 
@@ -135,7 +135,7 @@ class Writer:
 
 
 class Sender(Thread):
-    """Sends about `rate` messages per second until it is told to stop. `failure` is what it could not go on after."""
+    """Sends about `rate` messages per second until it is stopped. `failure` is what it could not go on after."""
 
     def __init__(self, name: str, writer: Writer, rate: float) -> None:
         super().__init__(name=name, daemon=True)
@@ -168,11 +168,11 @@ class Sender(Thread):
         self._stopping.set()
 
 
-def _produce(producer: Producer, buffer: str, sent: Sent, headers: Headers, partition: int, told: Any) -> None:
+def _produce(producer: Producer, buffer: str, sent: Sent, headers: Headers, partition: int, on_delivery: Any) -> None:
     key, value = sent.payload[:2]
     while True:
         try:
-            producer.produce(buffer, value, key, partition, headers=headers, on_delivery=told)
+            producer.produce(buffer, value, key, partition, headers=headers, on_delivery=on_delivery)
             return
         except BufferError:  # the brokers do not answer: the library holds no more
             producer.poll(0.1)
@@ -197,8 +197,8 @@ class Stream(Sender):
     def send(self, count: int) -> int:
         for _ in range(count):
             sent, headers = self._writer.message()
-            told = _acknowledged_to(sent)
-            _produce(self._producer, self._buffer(sent.topic), sent, headers, self._writer.partition(), told)
+            acknowledge = _acknowledged_to(sent)
+            _produce(self._producer, self._buffer(sent.topic), sent, headers, self._writer.partition(), acknowledge)
         self._producer.poll(0)
         return count
 
@@ -209,11 +209,11 @@ class Stream(Sender):
 def _acknowledged_to(sent: Sent) -> Callable[[KafkaError | None, Message], None]:
     """An error leaves its fate unknown: the record may have been written before the answer was lost."""
 
-    def told(error: KafkaError | None, message: Message) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
         if error is None:
             sent.acknowledge(_place(message))
 
-    return told
+    return delivered
 
 
 def _place(message: Message) -> Place:
@@ -261,8 +261,8 @@ class Groups(Sender):
             sent, headers = self._writer.message()
             places: list[Place] = []
             group.append((sent, places))
-            told = _noted_in(places)
-            _produce(producer, self._buffer(sent.topic), sent, headers, self._writer.partition(), told)
+            note = _noted_in(places)
+            _produce(producer, self._buffer(sent.topic), sent, headers, self._writer.partition(), note)
         producer.flush(10)
         self._stopping.wait(rnd.random() * HOLD_MAX_S)
         self._end(producer, group, abort=rnd.random() < 0.25)
@@ -286,11 +286,11 @@ def now_ms() -> int:
 
 
 def _noted_in(places: list[Place]) -> Callable[[KafkaError | None, Message], None]:
-    def told(error: KafkaError | None, message: Message) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
         if error is None:
             places.append(_place(message))
 
-    return told
+    return delivered
 
 
 class Posts(Sender):
@@ -321,8 +321,8 @@ class Posts(Sender):
         return POST_MAX
 
     def _message(self, topic: str) -> Sent:
-        """Headers that stay cannot be told from directives here: none are sent. Nor is a delay of nothing, which goes
-        straight to the topic and has no id."""
+        """Headers that stay cannot be distinguished from directives here: none are sent. Nor is a delay of nothing,
+        which goes straight to the topic and has no id."""
         sent, _ = self._writer.message()
         sent.topic = topic
         sent.delay_ms = max(1, sent.delay_ms)

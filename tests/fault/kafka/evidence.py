@@ -77,7 +77,7 @@ class Evidence:
         )
 
     def _acknowledged(self) -> dict[At, dict[int, Appended]]:
-        """What clients were told is stored, whether or not somebody has read it in the buffer."""
+        """What clients had acknowledged, whether or not it was read in the buffer."""
         found: dict[At, dict[int, Appended]] = {}
         forgotten = self.forgotten()
         for tag, sent in self.ledger.sent.items():

@@ -42,7 +42,7 @@ class Process:
         self._command = [*COMMAND, *arguments]
         self._environ = environment(PYTHONFAULTHANDLER="1", **variables({"data_dir": str(self.data_dir), **settings}))
         self._guarded = Guarded(self.log)
-        self._said_before = 0
+        self._length_before = 0
         self.damaged = False  # by us: it may end, to begin anew
 
     @property
@@ -51,7 +51,7 @@ class Process:
 
     def start(self) -> None:
         self.wanted = True
-        self._said_before = self.log.stat().st_size if self.log.exists() else 0
+        self._length_before = self.log.stat().st_size if self.log.exists() else 0
         self._guarded.start_ours(self._command, self._environ)
 
     def kill(self) -> None:
@@ -60,7 +60,7 @@ class Process:
         self._guarded.wait(STOP_S)
 
     def stop(self) -> int:
-        """SIGTERM; the exit code, -1 where it does not end: its log then says where its threads are."""
+        """SIGTERM; the exit code, -1 where it does not end: its log then shows where its threads are."""
         self.wanted = False
         self._guarded.signal(signal.SIGTERM)
         try:
@@ -70,7 +70,7 @@ class Process:
             return -1
 
     def abort(self) -> None:
-        """End it so that its log says where its threads are."""
+        """End it so that its log shows where its threads are."""
         self.wanted = False
         self._guarded.signal(signal.SIGABRT)
         self._guarded.wait(STOP_S)
@@ -85,10 +85,10 @@ class Process:
         """Of a process that has ended by itself."""
         return self._guarded.wait(STOP_S)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """What this life of it has logged."""
         with self.log.open("rb") as log:
-            log.seek(self._said_before)
+            log.seek(self._length_before)
             return log.read().decode(errors="replace")
 
 
@@ -98,7 +98,7 @@ class Worker(Process):
     @property
     def writer(self) -> str | None:
         """Its transactional id in this life; None before it has taken over a shard."""
-        found = WRITER.search(self.said())
+        found = WRITER.search(self.output())
         return found[0] if found else None
 
     @property

@@ -1,6 +1,6 @@
 """Reads every topic of a scene as users would, committed records only, and remembers all of it.
 
-A reader is no judge: it says what stood where, when the broker stamped it, and when it could be read.
+A reader is no judge: it records what was where, when the broker stamped it, and when it could be read.
 """
 
 from collections.abc import Sequence

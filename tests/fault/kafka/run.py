@@ -97,7 +97,8 @@ def takeovers(made: Scene, nemesis: Nemesis) -> Mapping[str, list[float]]:
 
 
 def restarts(_: Scene, nemesis: Nemesis) -> None:
-    """The broker and all workers come back together: nobody knows anything, and has to be told what is true."""
+    """The broker and all workers come back together: none of them knows anything, and each has to learn what is
+    true."""
     nemesis.rest(25, 30)
     for _ in range(6):
         nemesis.kill_all()
@@ -182,7 +183,7 @@ def judge(made: Scene, seconds: float, takeovers_s: dict[str, list[float]], fold
     )
 
 
-# --- what is said
+# --- what is printed
 
 
 def report(part: Part, outcome: Outcome) -> None:
@@ -230,7 +231,7 @@ def shortfalls(tally: Counter[str], wanted: Mapping[str, int]) -> list[str]:
 
 
 def slow(outcomes: Sequence[Outcome]) -> list[str]:
-    """Takeovers that took too long, on a machine that was not too busy to say."""
+    """Takeovers that took too long, on a machine that was not too busy to measure."""
     found = [each for outcome in outcomes for each in outcome.takeovers_s.get("SIGKILL", ())]
     stalled_s = [outcome.waits.stalled_ms / 1000 for outcome in outcomes if outcome.takeovers_s]
     return [f"shards stood still for {each:.2f} s" for each in (*found, *stalled_s) if each > TAKEOVER_MAX_S]

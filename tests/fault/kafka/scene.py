@@ -97,7 +97,7 @@ class Scene:
         self.senders += made
 
     def hush(self) -> None:
-        """Stop every sender and wait for what it is still to be told."""
+        """Stop every sender and wait for its last answers."""
         for sender in self.senders:
             sender.stop()
         for sender in self.senders:
@@ -150,7 +150,7 @@ class Scene:
                 process.start()
 
     def owners(self) -> dict[str, list[At]]:
-        """Shards by writer, as the worker group says."""
+        """Shards by writer, from the worker group."""
         group = f"{self.names.namespace}-worker"
         admin = self.admin()
         found: Any = admin.describe_consumer_groups([group], request_timeout=10)[group].result()
@@ -183,7 +183,7 @@ class Scene:
         return time.monotonic() - started_s
 
     def drain(self) -> float:
-        """Until cursors say that nothing is pending, or until it is clear that they never will; seconds."""
+        """Until by the cursors nothing is pending, or until it is clear that they never will; seconds."""
         try:
             return self.wait(self._drained, "nothing is pending", 2 * PATIENCE_S)
         except AssertionError as error:

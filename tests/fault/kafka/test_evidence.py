@@ -126,16 +126,16 @@ def invent(evidence: Evidence) -> None:
 
 
 def forget_in_the_buffer(evidence: Evidence) -> None:
-    """What a client was told is stored is in no topic at all."""
+    """What was acknowledged to a client is in no topic at all."""
     evidence.seen[BUFFER].pop(0)  # type: ignore[attr-defined]
     lose(evidence)
 
 
-def say_nothing(evidence: Evidence) -> None:
+def drop_outcomes(evidence: Evidence) -> None:
     evidence.seen[AUDIT].pop()  # type: ignore[attr-defined]
 
 
-def say_twice(evidence: Evidence) -> None:
+def repeat_outcomes(evidence: Evidence) -> None:
     evidence.seen[AUDIT].append(outcomes(4, row(0)))  # type: ignore[attr-defined]
 
 
@@ -162,8 +162,8 @@ def stop_short(evidence: Evidence) -> None:
         (alter, "payload"),
         (invent, "duplicate"),
         (forget_in_the_buffer, "lost"),
-        (say_nothing, "outcome"),
-        (say_twice, "outcome"),
+        (drop_outcomes, "outcome"),
+        (repeat_outcomes, "outcome"),
         (go_back, "cursor"),
         (claim_too_much, "claim"),
         (stop_short, "sentence"),
@@ -176,7 +176,7 @@ def test_a_tampered_run_is_found_out(tamper: Callable[[Evidence], None], rule: s
 
 
 def unknown(evidence: Evidence) -> Evidence:
-    """Nobody told the sender of message 0 what became of it."""
+    """The sender of message 0 got no answer."""
     sent = evidence.ledger.sent[b"tag-0"]
     sent.fate, sent.place = Fate.UNKNOWN, None
     return evidence
@@ -193,12 +193,12 @@ def test_a_message_of_unknown_fate_that_was_not_stored_is_missed_by_nobody() -> 
     evidence = unknown(run())
     evidence.seen[BUFFER].pop(0)  # type: ignore[attr-defined]
     lose(evidence)
-    say_nothing(evidence)
+    drop_outcomes(evidence)
     stop_short(evidence)
     assert broken(evidence) == set()
 
 
-def test_each_zero_is_told_with_its_chances() -> None:
+def test_each_zero_is_printed_with_its_chances() -> None:
     evidence = run()
     found = chances(evidence, evidence.history())
     assert (found.acknowledged, found.delivered, found.rows, found.cursors, found.claims) == (3, 3, 3, 3, 1)
@@ -214,7 +214,7 @@ def test_what_is_early_shows_in_the_figures_too() -> None:
 
 
 def hidden(committed_ms: int | None) -> Evidence:
-    """Message 1 was told to be committed then, and cannot be read, who reads what is behind it."""
+    """Message 1 was reported as committed then, and cannot be read, unlike what is behind it."""
     evidence = run()
     evidence.ledger.sent[b"tag-1"].committed_ms = committed_ms
     seen = dict(evidence.seen)

@@ -1,4 +1,4 @@
-"""Which transactions the brokers say are open, asked on their own ports.
+"""Which transactions the brokers report as open, asked on their own ports.
 
 librdkafka's admin client cannot ask, and Kafka's own tool takes a second to start: too slow to hit a transaction that
 lasts milliseconds. So this is the one request (KIP-664): each broker answers for the transactional ids that it
@@ -39,7 +39,7 @@ class Transactions:
             except OSError:
                 self._drop(index)
                 continue
-            if not answer.error_code:  # else the coordinator is loading, say
+            if not answer.error_code:  # else for instance the coordinator is loading
                 found.update((one.transactional_id, one.transaction_state) for one in answer.transaction_states)
         return found
 

@@ -161,7 +161,7 @@ def _of_clients(records: Sequence[Seen]) -> Iterator[tuple[bytes, Seen]]:
 
 
 def _note_in_ledger(made: Scene, clients: Sequence[Client], everything: Notes) -> None:
-    """The delayed ones, each with its place in the buffer: the proxy tells no offsets."""
+    """The delayed ones, each with its place in the buffer: the proxy returns no offsets."""
     places: dict[bytes, Place] = {}
     for topic in made.topics:
         for number in range(SIZE.partitions):

@@ -7,7 +7,7 @@ A record has a sender, a number, a partition and a place: the target topic, or t
     misplaced     in the other topic, or in another partition
     out of order  behind a record of the same sender, partition and topic with a higher number
     unexpected    nobody sent it, or its transaction was aborted
-    given up      an idempotent producer was told an error, though nothing that happened is one
+    given up      an idempotent producer got an error, though nothing that happened is one
 """
 
 from collections import Counter

@@ -14,9 +14,9 @@ from random import Random
 from typing import Any
 
 SOON_S = 0.003
-SAID = "killed itself at: "
+KILLED_AT = "killed itself at: "
 
-EVENTS = ("Batch", "TargetAnswered", "BufferAnswered", "Told")
+EVENTS = ("Batch", "TargetAnswered", "BufferAnswered", "AskAnswered")
 POINTS = (
     *(f"before the sequencer hears {event}" for event in EVENTS),
     "before a Produce of ours",
@@ -26,7 +26,7 @@ POINTS = (
     "after a write to the buffer",
     "before a producer's state is asked for",
     "soon after a producer's state is asked for",
-    "after a producer's state was told",
+    "after a producer's state was answered",
     "before an answer to the client",
     "soon after an answer to the client",
 )
@@ -53,7 +53,7 @@ class Mark:
                 self._die()
 
     def _die(self) -> None:
-        os.write(2, f"{SAID}{self._point}\n".encode())
+        os.write(2, f"{KILLED_AT}{self._point}\n".encode())
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -115,7 +115,7 @@ def wrap(mark: Mark) -> None:
         twins["next_sequence"],
         "before a producer's state is asked for",
         "soon after a producer's state is asked for",
-        "after a producer's state was told",
+        "after a producer's state was answered",
     )
 
 

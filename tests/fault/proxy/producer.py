@@ -10,7 +10,7 @@ first kind, after it for the others:
     f n error                 the library has given it up
     x n                       its transaction was aborted
     # text                    a remark
-    e                         everything was told, the process ends
+    e                         everything was answered, the process ends
 
 A process of its own, because a library may take its process with it when brokers go.
 """
@@ -44,7 +44,7 @@ class Next(NamedTuple):
 
 @dataclass
 class Plan:
-    """What the arguments say."""
+    """The arguments."""
 
     servers: str
     topic: str
@@ -78,17 +78,17 @@ class Plan:
         delay_ms = -1
         if self.rnd.randrange(1000) < DELAYED_PERMILLE[phase % len(DELAYED_PERMILLE)]:
             delay_ms = 1 + self.rnd.randrange(self.delay_max_ms) if self.delay_max_ms else HOUR_MS
-        say(f"s {number} {partition} {delay_ms}")
+        emit(f"s {number} {partition} {delay_ms}")
         headers = [("delay-ms", b"%d" % delay_ms)] if delay_ms >= 0 else []
         return Next(number, partition, f"{self.name}-{number}".encode(), headers)
 
 
-def say(line: str) -> None:
+def emit(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
-def tell(number: int, error: object) -> None:
-    say(f"a {number}" if error is None else f"f {number} {error!r}".replace("\n", " "))
+def report(number: int, error: object) -> None:
+    emit(f"a {number}" if error is None else f"f {number} {error!r}".replace("\n", " "))
 
 
 class Library(ABC):
@@ -99,7 +99,7 @@ class Library(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Send until it is over, and until everything is told."""
+        """Send until it is over, and until everything is answered."""
 
 
 class Threaded(Library):
@@ -107,11 +107,11 @@ class Threaded(Library):
 
     @abstractmethod
     def send(self, record: Next) -> None:
-        """Returns before it is answered; the answer is told."""
+        """Returns before it is answered; the answer is printed."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Until everything is told."""
+        """Until everything is answered."""
 
     def run(self) -> None:
         while not self.plan.stopping:
@@ -143,16 +143,16 @@ class Librdkafka(Threaded):
         self._producer = None if plan.transactional else self._make()
 
     def send(self, record: Next) -> None:
-        self._produce(record, lambda error, _: tell(record.number, error))
+        self._produce(record, lambda error, _: report(record.number, error))
         self._producer.poll(0)
 
-    def _produce(self, record: Next, told: Any) -> None:
+    def _produce(self, record: Next, on_delivery: Any) -> None:
         self._producer.produce(
             self.plan.topic,
             value=record.value,
             partition=record.partition,
             headers=record.headers,
-            on_delivery=told,
+            on_delivery=on_delivery,
         )
 
     def finish(self) -> None:
@@ -168,7 +168,7 @@ class Librdkafka(Threaded):
             try:
                 self._transact()
             except KafkaException as error:
-                say(f"# {error!r}")
+                emit(f"# {error!r}")
                 self._producer = None  # the next one begins under the same id, which ends what this one left
             sys.stdout.flush()
 
@@ -191,7 +191,7 @@ class Librdkafka(Threaded):
             self._producer.abort_transaction(30)
             mark = "x"
         for number in group:
-            say(f"{mark} {number}")
+            emit(f"{mark} {number}")
 
 
 class KafkaPython(Threaded):
@@ -212,8 +212,8 @@ class KafkaPython(Threaded):
         future = self._producer.send(
             self.plan.topic, record.value, partition=record.partition, headers=record.headers
         )
-        future.add_callback(lambda _: tell(record.number, None))
-        future.add_errback(lambda error: tell(record.number, error))
+        future.add_callback(lambda _: report(record.number, None))
+        future.add_errback(lambda error: report(record.number, error))
 
     def finish(self) -> None:
         self._producer.flush(FLUSH_S)
@@ -242,7 +242,7 @@ class Aiokafka(Library):
                 sent = await producer.send(
                     plan.topic, record.value, partition=record.partition, headers=record.headers
                 )
-                sent.add_done_callback(lambda done, number=record.number: tell(number, done.exception()))
+                sent.add_done_callback(lambda done, number=record.number: report(number, done.exception()))
             sys.stdout.flush()
             await asyncio.sleep(TICK_S)
         await _within(FLUSH_S, producer.stop())
@@ -275,7 +275,7 @@ def main(arguments: list[str]) -> None:
         kind == "transactional",
     )
     LIBRARIES[library](plan).run()
-    say("e")
+    emit("e")
     sys.stdout.flush()
     os._exit(0)  # threads of a library that has lost its broker must not keep what has ended
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from tests.fault.kafka.processes import COMMAND, Process
-from tests.fault.proxy.marked import POINTS, SAID
+from tests.fault.proxy.marked import KILLED_AT, POINTS
 from tests.ports import free_range
 
 START_S = 60.0
@@ -42,10 +42,10 @@ class Proxy(Process):
         self._command = program
         self.start()
         until_s = time.monotonic() + START_S
-        while self.running and "metrics on" not in self.said():
+        while self.running and "metrics on" not in self.output():
             assert time.monotonic() < until_s, f"{self.name} does not start, see {self.log}"
             time.sleep(POLL_S)
-        assert self.running or SAID in self.said(), f"{self.name} does not start, see {self.log}"
+        assert self.running or KILLED_AT in self.output(), f"{self.name} does not start, see {self.log}"
 
 
 class Pair:
@@ -79,7 +79,7 @@ class Pair:
             proxy.begin()
 
     def supervise(self) -> None:
-        """One that ended without having been told to is a failure, and is started again."""
+        """One that ended by itself is a failure, and is started again."""
         for proxy in self.both:
             if proxy.wanted and not proxy.running and not proxy.is_marked:
                 self.failures.append(f"{proxy.name} ended by itself with {proxy.exit_code()}, see {proxy.log}")
@@ -129,7 +129,7 @@ class Pair:
         if proxy.running:
             proxy.kill()
             self.tally[KILLS] += 1
-        elif SAID in proxy.said():
+        elif KILLED_AT in proxy.output():
             self.tally[marked(point)] += 1
         else:
             self.failures.append(f"{proxy.name} ended by itself with {proxy.exit_code()}, see {proxy.log}")

@@ -51,7 +51,7 @@ def test_a_record_in_another_partition_is_misplaced() -> None:
     assert [rule for rule, _ in verdict.broken] == ["misplaced"]
 
 
-def test_what_nobody_was_told_of_may_be_there_once_or_not_at_all() -> None:
+def test_what_got_no_answer_may_be_there_once_or_not_at_all() -> None:
     unknown = notes(True, fate=Fate.UNKNOWN)
 
     assert rules(unknown, [], []) == []
@@ -64,11 +64,11 @@ def test_what_was_aborted_is_not_seen() -> None:
     assert rules(notes(True, fate=Fate.ABORTED), [], [b"a-0"]) == ["unexpected"]
 
 
-def test_a_client_that_was_told_an_error_is_one_too_many() -> None:
+def test_a_client_that_got_an_error_is_one_too_many() -> None:
     assert rules(notes(False, fate=Fate.FAILED), [], []) == ["given up"]
 
 
-def test_what_a_client_wrote_is_read_between_what_its_library_says() -> None:
+def test_what_a_client_wrote_is_read_between_the_lines_of_its_library() -> None:
     lines = ["s 0 1 -1", "[warn] something", "s 1 0 500", "a 0", "f 1 it is over", "s 2 0 -1", "x 2", "# note", "e"]
 
     assert read_notes(lines) == {

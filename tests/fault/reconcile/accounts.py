@@ -1,4 +1,4 @@
-"""What the ledger says, against what the senders know and what a consumer of the topics has counted."""
+"""The ledger, against what the senders know and what a consumer of the topics has counted."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -91,9 +91,9 @@ def _of_topics(scene: Scene, summary: Summary) -> list[str]:
         for name in ("pending", "missing", "unauditable", "surplus", "difference"):
             pairs[name] = (getattr(ledger, name), 0)
         wrong += [
-            f"{topic.topic}: {name}: {said} in the ledger, {is_so} seen"
-            for name, (said, is_so) in pairs.items()
-            if said != is_so
+            f"{topic.topic}: {name}: {in_ledger} in the ledger, {is_so} seen"
+            for name, (in_ledger, is_so) in pairs.items()
+            if in_ledger != is_so
         ]
     return wrong
 

@@ -61,9 +61,9 @@ class Births:
 
     def wrong(self, summary: Summary) -> list[str]:
         """Where the ledger of these topics is not what was sent and seen."""
-        said = {one.topic: one.ledger for one in summary.topics if one.topic in self.sent}
-        wrong = [f"{topic} is not in the ledger" for topic in self.sent.keys() - said.keys()]
-        for topic, ledger in said.items():
+        by_topic = {one.topic: one.ledger for one in summary.topics if one.topic in self.sent}
+        wrong = [f"{topic} is not in the ledger" for topic in self.sent.keys() - by_topic.keys()]
+        for topic, ledger in by_topic.items():
             counts = (ledger.accepted, ledger.delivered, ledger.pending, ledger.missing, ledger.surplus)
             if counts != (self.sent[topic], self.sent[topic], 0, 0, 0):
                 wrong.append(f"{topic}: {self.sent[topic]} sent and delivered, and the ledger is {ledger}")

@@ -19,7 +19,7 @@ KILLED = 256 - signal.SIGKILL
 
 
 class Command:
-    """One process at a time; what it says goes to `log`. `seconds`: how long the last one took."""
+    """One process at a time; its output goes to `log`. `seconds`: how long the last one took."""
 
     def __init__(self, log: Path, settings: Mapping[str, str]) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)

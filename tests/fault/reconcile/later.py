@@ -1,5 +1,5 @@
-"""`python -m reconcile` by a clock that is so many seconds ahead as the first argument says: for it, windows in which
-nothing is pending have closed, and nobody has to wait for that."""
+"""`python -m reconcile` by a clock that is so many seconds ahead as the first argument: for it, windows in which
+nothing is pending have closed, without a wait."""
 
 import sys
 

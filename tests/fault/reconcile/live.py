@@ -42,7 +42,7 @@ AHEAD_S = 600
 """Of the clock of runs when nothing waits any more: what was just delivered stands in windows that are closed."""
 
 RUNS_MAX = 6
-"""Until a run has read all that has ended: workers say how far they are every second."""
+"""Until a run has read all that has ended: workers report how far they are every second."""
 
 LATE = ("--late-after", "10m")
 """Who is killed delivers late, and a busy machine makes that worse: that is no finding here."""
@@ -114,7 +114,8 @@ class Live:
     # --- judged
 
     def settle(self, fresh: dict[str, int] | None = None) -> Summary:
-        """Runs until nothing is pending, the last one of which is to find all of `fresh`; what the last one says."""
+        """Runs until nothing is pending, the last one of which is to find all of `fresh`.
+        Returns the summary of the last one."""
         found: Counter[str] = Counter()
         for _ in range(RUNS_MAX):
             code = self.later.run()
@@ -311,7 +312,7 @@ def play(seed: int, folder: Path, runs: int) -> tuple[Counter[str], list[str]]:
                 print(f"{time.strftime('%H:%M:%S')}  {part.__name__} done, {len(one.failures)} failures", flush=True)
         except AssertionError as error:
             one.failures.append(str(error))
-        one.tally["messages that senders were told are stored"] = len(one.changes.acknowledged) + sum(
+        one.tally["messages acknowledged to senders"] = len(one.changes.acknowledged) + sum(
             sent.place is not None for sent in one.scene.ledger.sent.values()
         )
         one.tally["cancels confirmed"] = len(one.changes.cancelled)

@@ -36,7 +36,7 @@ class Planted:
         nobodys = row._replace(offset=NOWHERE, id=str(MessageId(shard, NOWHERE, row.due_ms or 0)))
         for one in (nobodys, row):
             (body,) = encode_audit(shard, epoch, at_ms, [one])
-            self._tell(shard, body)
+            self._append(shard, body)
         return {Category.ORPHAN.value: 1, Category.DUPLICATED.value: 1}
 
     def lost(self, ids: list[str], nemesis: Nemesis) -> None:
@@ -52,18 +52,18 @@ class Planted:
     def _delivered(self) -> tuple[Shard, AuditRow, int, int]:
         for (name, _), records in self._scene.reader.seen.items():
             for seen in records if name == self._scene.names.audit else ():
-                said, rows = decode_audit(decode_body(seen.body).value or b"")
-                for row in rows if said.kind == OUTCOMES else ():
+                audit, rows = decode_audit(decode_body(seen.body).value or b"")
+                for row in rows if audit.kind == OUTCOMES else ():
                     if row.outcome == Outcome.DELIVERED and row.id and "~" not in row.id:
                         return (
-                            Shard(said.topic, said.shard),
+                            Shard(audit.topic, audit.shard),
                             row._replace(outcome=Outcome.DELIVERED),
-                            said.epoch,
-                            said.at,
+                            audit.epoch,
+                            audit.at,
                         )
         raise AssertionError("nothing was delivered")
 
-    def _tell(self, shard: Shard, body: bytes) -> None:
+    def _append(self, shard: Shard, body: bytes) -> None:
         audit = self._scene.names.audit
         partitions = sum(name == audit for name, _ in self._scene.reader.seen)
         self._write(audit, spread(shard, partitions), body)

@@ -32,7 +32,7 @@ RATE = 0.2
 
 
 def _model(_: int) -> Counter[str]:
-    assert model.main([]) == 0, "the machine said something else than readers saw"
+    assert model.main([]) == 0, "the machine reported something else than readers saw"
     return Counter()
 
 

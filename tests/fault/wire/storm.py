@@ -41,7 +41,7 @@ _DONE: dict[int, tuple[int, ...]] = {
 
 
 class Storm:
-    """The script. `counts` says how often what was done to which requests."""
+    """The script. `counts`: how often what was done to which requests."""
 
     def __init__(self, behind: Behind, random: Random, rate: float) -> None:
         self.counts: Counter[str] = Counter()
@@ -81,7 +81,7 @@ class Storm:
         return Altered(lambda _: b"".join(encode(answer, asked.version)))
 
     def _garbled(self, data: bytes) -> bytes:
-        """So that it cannot be read. (An answer that says something else has no checksum that would tell.)"""
+        """So that it cannot be read. (An answer with other content has no checksum that would show it.)"""
         return self._random.choice((data[: len(data) // 2], b"", data + b"\0", b"\xff" * len(data)))
 
     def release(self, chance: float) -> None:

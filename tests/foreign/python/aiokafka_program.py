@@ -23,7 +23,7 @@ def _headers(n: int) -> list[tuple[str, bytes]]:
 async def _print(n: int, sent: "asyncio.Future[object]") -> None:
     try:
         print(f"acked {n} {(await sent).offset}")  # type: ignore[attr-defined]
-    except Exception as error:  # noqa: BLE001 - whatever its user is told
+    except Exception as error:  # noqa: BLE001 - whatever its user gets
         print(f"failed {n} {error!r}")
 
 

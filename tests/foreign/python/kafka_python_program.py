@@ -16,7 +16,7 @@ def _producer(servers: str) -> KafkaProducer:
 def _print(n: int, sent: object) -> None:
     try:
         print(f"acked {n} {sent.get(ANSWER_S).offset}")  # type: ignore[attr-defined]
-    except Exception as error:  # noqa: BLE001 - whatever its user is told
+    except Exception as error:  # noqa: BLE001 - whatever its user gets
         print(f"failed {n} {error!r}")
 
 

@@ -31,7 +31,7 @@ class Behind:
     after an abort, taken over anew where a commit's fate is unknown or the shard is lost. `met` counts that."""
 
     def __init__(self, place: Place, stack: ExitStack, *, explicit: bool = False, **settings: Any) -> None:
-        """`explicit`: the brokers tell the data path of no transaction.version, so that partitions and offsets are
+        """`explicit`: the brokers report no transaction.version to the data path, so that partitions and offsets are
         added to transactions one by one."""
         place.make_topic(1)
         self.place = place

@@ -1,7 +1,7 @@
 """A worker in a process of its own: `python -m tests.integration.kafka.child <servers> <namespace> <path> <topic>`.
 
-Claims both shards, then delivers 0, 1, 2 ... into the first, each number with the cursor that says which is next,
-until it is killed or refused. Says "delivering" after the first ten, and "refused ..." at the end.
+Claims both shards, then delivers 0, 1, 2 ... into the first, each number with the cursor of the next one,
+until it is killed or refused. Prints "delivering" after the first ten, and "refused ..." at the end.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""An append of several records whose connection breaks: it is stored whole or not at all, and what was told is so."""
+"""An append of several records whose connection breaks: it is stored whole or not at all, and the answer is true."""
 
 from contextlib import closing
 

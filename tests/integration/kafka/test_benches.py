@@ -23,7 +23,7 @@ FEW = 400
 
 
 @pytest.mark.thorough
-def test_the_worker_delivers_a_load_and_tells_what_it_cost(kafka: "Kafka") -> None:
+def test_the_worker_delivers_a_load_and_reports_what_it_cost(kafka: "Kafka") -> None:
     lap = worker_lap(kafka.bootstrap_servers, FEW)
     assert lap.wall_s > 0
     assert lap.cpu_s > 0
@@ -84,12 +84,12 @@ def loaded(place: Place, numbers: list[int]) -> Reader:
     return Reader(place.servers, place.topic)
 
 
-def test_a_reader_that_misses_a_record_says_so(place: Place) -> None:
+def test_a_reader_that_misses_a_record_reports_it(place: Place) -> None:
     with pytest.raises(RuntimeError, match="1 records are missing"):
         loaded(place, [0, 1]).all_once(3, 1.0)
 
 
-def test_a_reader_that_gets_a_record_twice_says_so(place: Place) -> None:
+def test_a_reader_that_gets_a_record_twice_reports_it(place: Place) -> None:
     with pytest.raises(RuntimeError, match="1 of 3 records came twice"):
         loaded(place, [0, 1, 1]).all_once(3, 10.0)
 

@@ -103,23 +103,23 @@ def test_the_proxys_own_connections_log_in_so_too(broker: Kafka, keytab: Path) -
     assert asyncio.run(asked()).brokers
 
 
-def test_a_keytab_that_is_not_there_is_said(broker: Kafka) -> None:
+def test_a_keytab_that_is_not_there_is_reported(broker: Kafka) -> None:
     with reaching(broker, properties("/nowhere/keytab")) as nodes, pytest.raises(NoToken, match=r"kerberos\.keytab"):
         nodes.ids()
 
 
-def test_a_principal_that_nobody_knows_is_said(broker: Kafka, keytab: Path) -> None:
+def test_a_principal_that_nobody_knows_is_reported(broker: Kafka, keytab: Path) -> None:
     with reaching(broker, properties(keytab, "mallory")) as nodes, pytest.raises(NoToken, match="principal"):
         nodes.ids()
 
 
-def test_a_service_that_the_realm_does_not_know_is_said(broker: Kafka, keytab: Path) -> None:
+def test_a_service_that_the_realm_does_not_know_is_reported(broker: Kafka, keytab: Path) -> None:
     given = {**properties(keytab), "sasl.kerberos.service.name": "queue"}
     with reaching(broker, given) as nodes, pytest.raises(NotAuthenticated, match="GSSAPI"):
         nodes.ids()
 
 
-def test_the_librdkafka_of_the_packages_says_that_it_was_built_without(broker: Kafka, keytab: Path) -> None:
+def test_the_librdkafka_of_the_packages_reports_that_it_was_built_without(broker: Kafka, keytab: Path) -> None:
     given = {"bootstrap.servers": broker.sasl_servers, **properties(keytab)}
     with pytest.raises(KafkaException, match="No provider for SASL mechanism GSSAPI"):
         AdminClient(given)

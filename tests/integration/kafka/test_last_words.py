@@ -16,13 +16,13 @@ def last_words(place: Place, queue: Any) -> dict[Shard, tuple[int | None, int | 
     topic, found = f"{place.namespace}.audit", {}
     for name in queue.topic(topic).partitions:
         for record in queue.read(topic, name, 0, 10_000):
-            said, _ = decode_audit(decode_body(record.body).value or b"")
-            if said.kind == "low_water":
-                found[Shard(said.topic, said.shard)] = said.next, said.pending
+            audit, _ = decode_audit(decode_body(record.body).value or b"")
+            if audit.kind == "low_water":
+                found[Shard(audit.topic, audit.shard)] = audit.next, audit.pending
     return found
 
 
-def test_every_idle_shard_says_that_it_is_done_up_to_the_end_of_its_log(place: Place) -> None:
+def test_every_idle_shard_reports_that_it_is_done_up_to_the_end_of_its_log(place: Place) -> None:
     place.make_topic(2)
     queue = place.queue()
     queue.ensure_buffer(place.topic, DEFAULT_RULES)

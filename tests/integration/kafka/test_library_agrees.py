@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 T0 = 1_767_225_600_000
 PARTITIONS = 3
 BATCH_BYTES_MAX = {"wire": 200_000, "librdkafka": 1_000_000}
-"""Of the topics: the wire cuts batches where the topic says so, librdkafka where it is told to."""
+"""Of the topics: the wire cuts batches at the topic's setting, librdkafka at its own."""
 GIVEN = "given.time"
 """Ends the names of topics whose records keep the time that they were sent with."""
 

@@ -40,7 +40,7 @@ def nodes(place: Place) -> Iterator[Nodes]:
 
 
 def produce(nodes: Nodes, topic: str, batch: bytes) -> int:
-    """Its offset in partition 0, as the broker says."""
+    """Its offset in partition 0, from the broker's answer."""
     request = ProduceRequest(
         acks=-1, timeout_ms=10_000, topic_data=[ProduceTopic(topic, [ProducePartition(0, batch)])]
     )
@@ -93,8 +93,8 @@ def check_accounts(place: Place, queue: Any, account: Account) -> None:
     """Each of these records has one outcome row that calls it by the same name."""
     found: Account = Counter()
     for record in everything(place, queue, "audit"):
-        said, rows = decode_audit(decode_body(record.body).value or b"")
-        found.update((int(said.shard), row.offset, row.id, row.due_ms) for row in rows)
+        audit, rows = decode_audit(decode_body(record.body).value or b"")
+        found.update((int(audit.shard), row.offset, row.id, row.due_ms) for row in rows)
     places = {key[:2] for key in account}
     assert {key: count for key, count in found.items() if key[:2] in places} == account
     assert set(account.values()) == {1}

@@ -207,7 +207,7 @@ def test_both_readers_bring_the_same_of_a_log_that_was_compacted(broker: Kafka) 
     assert [row[0] for row in rows[0]] == sorted({row[0] for row in rows[0]})
 
 
-def test_both_readers_say_where_the_log_begins_and_ends(broker: Kafka) -> None:
+def test_both_readers_return_where_the_log_begins_and_ends(broker: Kafka) -> None:
     topic = made(broker)
     writer = producer(broker)
     for number in range(10):

@@ -159,7 +159,7 @@ def test_a_deleted_target_is_of_the_target_and_the_worker_goes_on_elsewhere(plac
         worker.queue.topic(place.topic)
 
 
-def test_an_append_to_a_deleted_topic_says_so(place: Place, worker: Worker) -> None:
+def test_an_append_to_a_deleted_topic_is_an_error(place: Place, worker: Worker) -> None:
     place.admin.delete_topics([place.topic])[place.topic].result()
     with pytest.raises((TopicUnknown, QueueUnavailable)):
         worker.queue.append([Append(place.topic, "0", body(b"d"))]).result(PATIENCE_S)
@@ -169,7 +169,7 @@ def test_an_append_to_a_deleted_topic_says_so(place: Place, worker: Worker) -> N
 
 
 def test_now_is_never_ahead_of_the_brokers_clock(place: Place, worker: Worker) -> None:
-    """The claims have told us the broker's time; a machine whose own clock is ahead does not run ahead of it."""
+    """The claims have given us the broker's time; a machine whose own clock is ahead does not run ahead of it."""
     before_ms = worker.source.now_ms(place.shard)
     (position,) = worker.queue.append([Append(place.buffer, "0", body(b"a"))]).result(PATIENCE_S)
     assert before_ms <= position.appended_at_ms

@@ -27,7 +27,7 @@ ROUNDS = 3
 
 
 def lost(place: Place, queue: KafkaQueue) -> RepairPlan:
-    """Messages that the shard's cursor has passed, and of which the audit says nothing."""
+    """Messages that the shard's cursor has passed, and that have no row in the audit."""
     names = Names(place.namespace)
     place.make_topic()
     queue.ensure_buffer(place.topic, DEFAULT_RULES)
@@ -81,7 +81,7 @@ def test_of_repairs_at_once_each_message_is_sent_by_one(place: Place) -> None:
     def insist(queue: KafkaQueue) -> None:
         start.wait(PATIENCE_S)
         for _ in range(ROUNDS):
-            # who loses the claim, or cannot tell how a commit ended that met the next one, runs the command again
+            # one that loses the claim, or does not know how a commit ended, runs the command again
             with suppress(ClaimLost, QueueUnavailable):
                 carry_out(repair_of(place, queue), plan)
 

@@ -128,7 +128,7 @@ def test_a_worker_delivers_each_message_once_through_sessions_that_end(
             delivers_in_rounds(place, queue, worker, SESSION_MS / 1000)
 
 
-def test_a_wrong_password_is_said_and_keeps_nobody_from_waiting(broker: Kafka, certificate: Path) -> None:
+def test_a_wrong_password_is_reported_and_keeps_nobody_from_waiting(broker: Kafka, certificate: Path) -> None:
     access = read_access(properties(certificate, password="wrong"))
     with (
         closing(Nodes(parse_servers(broker.sasl_servers), access, "test", 10, CLOCK)) as nodes,
@@ -136,4 +136,4 @@ def test_a_wrong_password_is_said_and_keeps_nobody_from_waiting(broker: Kafka, c
     ):
         reader.assign(At("orders", 0), 0)
         found = [list(reader.read(10, 0.2)) for _ in range(3)]
-        assert (found, reader.said) == ([[]] * 3, {"leaders of orders"})
+        assert (found, reader.reported) == ([[]] * 3, {"leaders of orders"})

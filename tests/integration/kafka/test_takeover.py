@@ -329,7 +329,7 @@ def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) 
 
 
 def test_an_offset_that_stays_pending_for_ever_is_made_up_for_by_the_mirror(ready: Place) -> None:
-    """A coordinator has lost the end of a transaction: the mirror says that there is none."""
+    """A coordinator has lost the end of a transaction: the mirror shows that there is none."""
     from confluent_kafka import Producer, TopicPartition
 
     queue, worker = at_work(ready)

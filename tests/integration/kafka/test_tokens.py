@@ -144,9 +144,9 @@ def test_a_worker_with_tokens_of_a_file_or_a_command_delivers(
     broker: Kafka, issuer: Issuer, tmp_path: Path, way: str
 ) -> None:
     (file := tmp_path / "token").write_text(issuer.token("alice"))
-    said = str(file) if way == "file" else f"cat {file}"
+    source = str(file) if way == "file" else f"cat {file}"
     with ExitStack() as stack:
-        place, queue = bound(broker, stack, {**BEARER, f"delayline.oauthbearer.token.{way}": said})
+        place, queue = bound(broker, stack, {**BEARER, f"delayline.oauthbearer.token.{way}": source})
         with working(place, queue):
             send(place, queue, range(ROUND), 0)
             assert arrived(place, queue, ROUND) == list(range(ROUND))
@@ -160,7 +160,7 @@ def test_a_worker_with_tokens_of_a_file_or_a_command_delivers(
         (lambda issuer: "opaque", "invalid_token|Authentication failed"),
     ],
 )
-def test_a_token_that_the_broker_does_not_take_is_said(
+def test_a_token_that_the_broker_does_not_take_is_reported(
     broker: Kafka, issuer: Issuer, tmp_path: Path, token: Callable[[Issuer], str], why: str
 ) -> None:
     (file := tmp_path / "token").write_text(given := token(issuer))

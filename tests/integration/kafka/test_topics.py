@@ -144,7 +144,7 @@ def test_a_machine_behind_the_broker_keeps_its_own_time() -> None:
     assert brokers.now_ms(1) == clocks.now_ms()
 
 
-def test_an_old_record_says_nothing_about_now() -> None:
+def test_an_old_record_does_not_show_the_time_now() -> None:
     clocks = Clocks(behind_ms=100)
     brokers = BrokerClock(clocks)
     brokers.heard(1, clocks.broker_ms())

@@ -137,7 +137,7 @@ def _epochs(worker: Worker) -> list[int]:
 
 
 def without_brokers(asked: Asked) -> Act:
-    """What a cluster says of itself whose brokers have all missed their heartbeats to the controller. Nobody leads
+    """What a cluster answers whose brokers have all missed their heartbeats to the controller. Nobody leads
     the groups either: a member that still found its coordinator would stay one."""
     if asked.api == ApiKey.METADATA:
         return Altered(partial(_without_brokers, asked.version))

@@ -128,7 +128,7 @@ def test_what_is_refused_for_good_is_taken_again_or_taken_over_anew(
 
 
 def test_a_generation_that_is_over_is_waited_out(behind: Behind) -> None:
-    """Nothing but the answer says so, so that there is no newer one to wait for."""
+    """Nothing but the answer shows it, so that there is no newer one to wait for."""
     behind_a_fault(behind, once(behind, OFFSETS, Instead(ILLEGAL_GENERATION)))
     assert set(behind.met) <= {"CommitAborted"}
 

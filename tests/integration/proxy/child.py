@@ -36,21 +36,21 @@ class Child:
         self.process: prepared.Running | None = None
 
     def start(self) -> None:
-        starts = len(STARTED.findall(self.said))
+        starts = len(STARTED.findall(self.output))
         with self._log.open("ab") as log:
             command = ["-m", "delayline", *self._command]
             self.process = prepared.start(command, env=self._environ, stdout=log, stderr=log)
-        soon(lambda: len(STARTED.findall(self.said)) > starts or (self.process and self.process.poll() is not None))
-        assert self.process.poll() is None, self.said
+        soon(lambda: len(STARTED.findall(self.output)) > starts or (self.process and self.process.poll() is not None))
+        assert self.process.poll() is None, self.output
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
 
     @property
     def url(self) -> str:
         """Of the process' HTTP API."""
-        return STARTED.findall(self.said)[-1]
+        return STARTED.findall(self.output)[-1]
 
     def kill(self) -> None:
         assert self.process is not None

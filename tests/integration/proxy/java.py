@@ -36,7 +36,7 @@ def compiled(source: Path) -> Path:
 
 
 def java(tool: str, arguments: Sequence[str], text: str = "", classes: Path | None = None) -> str:
-    """What the tool prints; it is told `text`."""
+    """What the tool prints, with `text` as its input."""
     command = [*program(tool, classes), *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -40,12 +40,12 @@ class Load:
                 value=value,
                 partition=partition,
                 headers=headers,
-                on_delivery=self._told,
+                on_delivery=self._delivered,
             )
             self.sent += 1
             self._producer.poll(0.0005)
 
-    def _told(self, error: Any, _message: Any) -> None:
+    def _delivered(self, error: Any, _message: Any) -> None:
         if error is not None:
             self.failures.append(error)
 

@@ -102,5 +102,5 @@ def test_settings_that_cannot_be_are_one_sentence(
     child = Child(door, tmp_path, **environ)
     with closing(child), pytest.raises(AssertionError):
         child.start()
-    assert sentence in child.said
-    assert "Traceback" not in child.said
+    assert sentence in child.output
+    assert "Traceback" not in child.output

@@ -89,7 +89,7 @@ def test_half_a_request_is_left_out(opened: Door) -> None:
     assert len(consumed(opened.address, opened.place.topic, 20, timeout_s=3, quiet_s=1)) == 7
 
 
-def test_a_client_is_not_waited_for_longer_than_the_setting_says(door: Door) -> None:
+def test_a_client_is_not_waited_for_longer_than_the_setting_allows(door: Door) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with door.open(door.registry, bootstrap=parse_servers(address), drain_max_s=0.2):

@@ -234,7 +234,7 @@ def test_clients_and_the_proxy_itself_log_in_by_scram(forgetful: Kafka, mechanis
             make_user(door, user, mechanism)
         access = read_access(login("dave", mechanism))
         stack.enter_context(door.open(bootstrap=parse_servers(forgetful.sasl_servers), access=access))
-        told: list[Any] = []
+        answered: list[Any] = []
         producer = Producer({"bootstrap.servers": door.address, **login("carol", mechanism)})
         for n in range(10):
             producer.produce(
@@ -242,17 +242,17 @@ def test_clients_and_the_proxy_itself_log_in_by_scram(forgetful: Kafka, mechanis
                 value=b"v%d" % n,
                 partition=0,
                 headers=DELAY if n % 2 else [],
-                on_delivery=lambda error, _: told.append(error),
+                on_delivery=lambda error, _: answered.append(error),
             )
         assert producer.flush(20) == 0
-        assert told == [None] * 10
+        assert answered == [None] * 10
         assert numbers(door, door.place.topic, 2) == [0, 2, 4, 6, 8]
         assert numbers(door, door.place.buffer, 2) == [1, 3, 5, 7, 9]
         wrong = {**login("carol", mechanism), "sasl.password": "wrong", "message.timeout.ms": 1500, "log_level": 0}
         refused = Producer({"bootstrap.servers": door.address, **wrong})
-        refused.produce(door.place.topic, value=b"v99", on_delivery=lambda error, _: told.append(error))
+        refused.produce(door.place.topic, value=b"v99", on_delivery=lambda error, _: answered.append(error))
         refused.flush(10)
-        assert told[-1] is not None
+        assert answered[-1] is not None
 
 
 def make_user(door: Door, user: str, mechanism: str) -> None:

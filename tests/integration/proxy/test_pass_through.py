@@ -59,7 +59,7 @@ def is_closed(client: WireClient) -> bool:
     return True
 
 
-def test_no_answer_tells_a_real_address(opened: Door, client: WireClient) -> None:
+def test_no_answer_reveals_a_real_address(opened: Door, client: WireClient) -> None:
     _, port = opened.place.kafka.bootstrap_servers.split(":")
     raw_port = struct.pack(">i", int(port))
     asked: list[Message] = [
@@ -204,7 +204,7 @@ def test_a_bootstrap_server_that_is_gone_is_passed_over(door: Door) -> None:
             assert list(AdminClient({"bootstrap.servers": door.address}).list_topics(timeout=10).brokers) == [1]
 
 
-def test_a_node_whose_id_has_no_port_is_never_told_to_clients(door: Door) -> None:
+def test_a_node_whose_id_has_no_port_is_never_shown_to_clients(door: Door) -> None:
     with door.open(node_id_base=5), pytest.raises(KafkaException):
         AdminClient({"bootstrap.servers": door.address, "log_level": 0}).list_topics(timeout=3)
 

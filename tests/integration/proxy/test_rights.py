@@ -120,7 +120,7 @@ def test_nothing_is_unpacked_for_a_topic_that_is_not_there(guarded: Door) -> Non
     assert "orders-missing" not in guarded.place.admin.list_topics(timeout=30).topics
 
 
-def test_a_producer_is_told_as_by_the_broker_and_goes_on_when_it_may(guarded: Door) -> None:
+def test_a_producer_is_answered_as_by_the_broker_and_goes_on_when_it_may(guarded: Door) -> None:
     forbid(guarded)
     for idempotent in (True, False):
         zstd = {"compression.type": "zstd", "enable.idempotence": idempotent, "message.timeout.ms": 60_000}

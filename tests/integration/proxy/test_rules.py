@@ -25,8 +25,8 @@ def test_records_without_a_directive_wait_where_the_topic_has_a_default_delay(
     door.make_topic(1)
     values = [(b"%d" % n, AT_ONCE if n % 3 == 1 else []) for n in range(30)]
     with door.open(rules_for=lambda _: Rules(default_delay_ms=60_000)):
-        told = produced(door, values, **{"compression.type": codec, "enable.idempotence": idempotent})
-        assert told == [None] * 30
+        answers = produced(door, values, **{"compression.type": codec, "enable.idempotence": idempotent})
+        assert answers == [None] * 30
         assert in_target(door, 10) == [n for n in range(30) if n % 3 == 1]
         first, *rest = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 21)
     assert dict(first.headers()).keys() == {"delayline-rules"}
@@ -76,8 +76,8 @@ def test_a_topic_with_as_many_repeats_as_it_may_have_takes_everything_else(opene
     opened.make_topic(1)
     opened.full_of_repeats = "full of repeats"
     for repeat in ([("delay-every", b"1h")], [("delay-cron", b"0 9 * * *")]):
-        told = produced(opened, [(b"1", DELAY), (b"2", repeat)], **{"compression.type": codec})
-        assert [error.code() for error in told] == [KafkaError.POLICY_VIOLATION] * 2
+        answers = produced(opened, [(b"1", DELAY), (b"2", repeat)], **{"compression.type": codec})
+        assert [error.code() for error in answers] == [KafkaError.POLICY_VIOLATION] * 2
     assert produced(opened, [(b"3", DELAY), (b"4", [])]) == [None, None]
     assert (in_target(opened, 1), in_buffer(opened, 1)) == ([4], [3])
 
@@ -85,21 +85,21 @@ def test_a_topic_with_as_many_repeats_as_it_may_have_takes_everything_else(opene
 def test_one_producer_goes_on_behind_a_refusal(opened: Door) -> None:
     opened.make_topic(1)
     producer = Producer({"bootstrap.servers": opened.address, "enable.idempotence": True, "linger.ms": 0})
-    told = []
+    answered = []
     for number in range(9):
         opened.full = "it is full" if number in (3, 4) else None
         headers = DELAY if number % 2 else []
         producer.produce(
-            opened.place.topic, b"%d" % number, headers=headers, on_delivery=lambda error, _: told.append(error)
+            opened.place.topic, b"%d" % number, headers=headers, on_delivery=lambda error, _: answered.append(error)
         )
         assert producer.flush(30) == 0
-    assert [error and error.code() for error in told] == [
+    assert [error and error.code() for error in answered] == [
         KafkaError.POLICY_VIOLATION if number == 3 else None for number in range(9)
     ]
     assert (in_target(opened, 5), in_buffer(opened, 3)) == ([0, 2, 4, 6, 8], [1, 5, 7])
 
 
-def test_aiokafka_is_told_that_a_topic_is_full(opened: Door) -> None:
+def test_aiokafka_gets_the_error_of_a_full_topic(opened: Door) -> None:
     from aiokafka import AIOKafkaProducer
     from aiokafka.errors import PolicyViolationError
 

@@ -25,7 +25,7 @@ DELAY = [("delay-ms", b"600000")]
 
 def produced(door: Door, values: Sequence[tuple[bytes, list[tuple[str, bytes]]]], **settings: Any) -> list[Any]:
     """The error, or None, of each."""
-    told: dict[int, Any] = {}
+    answered: dict[int, Any] = {}
     producer = Producer({"bootstrap.servers": door.address, "linger.ms": 20, **settings})
     for number, (value, headers) in enumerate(values):
         producer.produce(
@@ -33,10 +33,10 @@ def produced(door: Door, values: Sequence[tuple[bytes, list[tuple[str, bytes]]]]
             value=value,
             partition=0,
             headers=headers,
-            on_delivery=lambda error, _, number=number: told.__setitem__(number, error),
+            on_delivery=lambda error, _, number=number: answered.__setitem__(number, error),
         )
     assert producer.flush(30) == 0
-    return [told[number] for number in range(len(values))]
+    return [answered[number] for number in range(len(values))]
 
 
 def in_target(door: Door, count: int) -> list[int]:
@@ -58,8 +58,8 @@ NOW = [n for n in range(60) if n % 3 != 1]
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_delayed_records_wait_in_the_buffer_and_the_others_arrive_at_once_in_order(opened: Door, codec: str) -> None:
     opened.make_topic(1)
-    told = produced(opened, mixed(60), **{"compression.type": codec, "enable.idempotence": True})
-    assert told == [None] * 60
+    answers = produced(opened, mixed(60), **{"compression.type": codec, "enable.idempotence": True})
+    assert answers == [None] * 60
     assert in_target(opened, 40) == NOW
     found = consumed(opened.place.kafka.bootstrap_servers, opened.place.buffer, 20)
     assert [int(one.value()) for one in found] == LATER
@@ -191,7 +191,7 @@ def sent(client: WireClient, topic: str, records: bytes, acks: int = -1) -> prod
     return client.ask(request, 11, produce.ProduceResponse).responses[0].partition_responses[0]
 
 
-def test_an_invalid_directive_is_told_of_its_record_and_nothing_of_the_batch_is_written(
+def test_an_invalid_directive_is_reported_with_its_record_and_nothing_of_the_batch_is_written(
     opened: Door, client: WireClient
 ) -> None:
     opened.make_topic(1)

@@ -55,7 +55,7 @@ def parts(name: str) -> dict[str, Any]:
         "appends": [body],
         "audit": [body],
         "dead": [body],
-        "elsewhere": [Append(RETRY, "0", body)],
+        "cross_partition": [Append(RETRY, "0", body)],
     }
 
 

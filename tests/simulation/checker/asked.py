@@ -26,7 +26,8 @@ class Row(NamedTuple):
 
 @dataclass
 class Expected:
-    """What a commit has to say. `ended` are ids of messages that end for good, `going_on` those that are moved."""
+    """What a commit has to contain. `ended` are ids of messages that end for good, `going_on` those that are
+    moved."""
 
     paused: bool = False
     rows: dict[int, Row] = field(default_factory=dict)
@@ -57,28 +58,28 @@ class AskedRules(Known):
         assert fact.before is not None
         assert fact.after is not None
         expected = Expected(fact.before.paused)
-        said = {row["off"]: row for row in fact.rows or ()}
+        rows = {row["off"]: row for row in fact.rows or ()}
         turn = sorted(offset for offset in self.waiting if offset < fact.after.next_offset)
-        for offset in [*turn, *self._at_the_edge(fact, said)]:
+        for offset in [*turn, *self._at_the_edge(fact, rows)]:
             asked = self.facts[offset]
             if asked.kind == OPERATION:
                 self._operate(asked, expected)
             elif asked.kind == CONTROL:
                 self._control(asked, expected)
             elif offset in self.pending:
-                self._claim(asked, expected, said, fact.after.epoch)
+                self._claim(asked, expected, rows, fact.after.epoch)
         self.waiting.difference_update(turn)
-        self._purge_in_part(said, expected)
+        self._purge_in_part(rows, expected)
         return expected
 
-    def _at_the_edge(self, fact: Committed, said: Mapping[int, dict[str, Any]]) -> list[int]:
+    def _at_the_edge(self, fact: Committed, rows: Mapping[int, dict[str, Any]]) -> list[int]:
         """A claim may be decided where O stands before it: it is late, and holds O itself. Only that it replaces
         somebody shows."""
         assert fact.after is not None
         claimant = self.facts.get(fact.after.next_offset)
         if claimant is None or not claimant.is_conditional or claimant.offset not in self.pending:
             return []
-        replaced = any(row.get("rsn") == "replaced" and row["suc"] == claimant.id for row in said.values())
+        replaced = any(row.get("rsn") == "replaced" and row["suc"] == claimant.id for row in rows.values())
         return [claimant.offset] if replaced and self.pending[claimant.offset] <= fact.after.delivered_key else []
 
     # --- operations
@@ -86,7 +87,7 @@ class AskedRules(Known):
     def _operate(self, asked: Appended, expected: Expected) -> None:
         target = self._target(asked, expected)
         if target is not None and target.id in expected.going_on:
-            self.say("operation", f"{asked.offset} was decided in a commit that moves {target.id}")
+            self.complain("operation", f"{asked.offset} was decided in a commit that moves {target.id}")
         if target is None or target.is_dead:
             expected.rows[asked.offset] = Row("unmatched", "not-pending")
         elif asked.if_version not in (None, target.version):
@@ -124,12 +125,12 @@ class AskedRules(Known):
         holder = expected.named.get(name) or self.holders.get(name)
         return None if holder in expected.ended else holder
 
-    def _claim(self, claimant: Appended, expected: Expected, said: Mapping[int, dict[str, Any]], epoch: int) -> None:
+    def _claim(self, claimant: Appended, expected: Expected, rows: Mapping[int, dict[str, Any]], epoch: int) -> None:
         terms = claimant.terms
         holders = {self._holder(name, expected) for name in terms.names} - {claimant.id}
         if holders & expected.going_on.keys():
-            self.say("name", f"{claimant.id} was decided in a commit that moves whoever has its name")
-        if self._is_repetition(claimant, expected, said.get(claimant.offset), epoch):
+            self.complain("name", f"{claimant.id} was decided in a commit that moves whoever has its name")
+        if self._is_repetition(claimant, expected, rows.get(claimant.offset), epoch):
             return
         holder = self._holder(("own id", terms.own_id), expected) if terms.own_id is not None else None
         waiting = self.carrier(holder) if holder not in (None, claimant.id) and holder is not None else None
@@ -143,7 +144,7 @@ class AskedRules(Known):
             expected.move(claimant, "scheduled", claimant.due_ms or 0)
 
     def _is_repetition(
-        self, claimant: Appended, expected: Expected, said: Mapping[str, Any] | None, epoch: int
+        self, claimant: Appended, expected: Expected, row: Mapping[str, Any] | None, epoch: int
     ) -> bool:
         """What has ended is known to the owner who saw it end, and to no other."""
         if claimant.terms.idempotency is None:
@@ -171,7 +172,9 @@ class AskedRules(Known):
             return
         expected.purges = True
         if expected.going_on:
-            self.say("control", f"purge {asked.offset} was decided in a commit that moves {list(expected.going_on)}")
+            self.complain(
+                "control", f"purge {asked.offset} was decided in a commit that moves {list(expected.going_on)}"
+            )
         for record in [self.facts[offset] for offset in self.pending]:
             if self._is_purged(record, asked, expected):
                 expected.end(record, "cancelled", "purged")
@@ -180,15 +183,15 @@ class AskedRules(Known):
         before = self.first[record.id or ""] < purge.offset
         return before and not record.is_dead and record.id not in expected.ended
 
-    def _purge_in_part(self, said: Mapping[int, dict[str, Any]], expected: Expected) -> None:
+    def _purge_in_part(self, rows: Mapping[int, dict[str, Any]], expected: Expected) -> None:
         """A purge that is next in turn may end some messages in one commit and some in another."""
-        begun = [offset for offset, row in said.items() if row.get("rsn") == "purged" and offset not in expected.rows]
+        begun = [offset for offset, row in rows.items() if row.get("rsn") == "purged" and offset not in expected.rows]
         begun = [offset for offset in begun if self.kind_of(offset) not in (None, CONTROL, OPERATION)]
         if not begun:
             return
         purge = self.facts.get(min(self.waiting, default=-1))
         if purge is None or purge.control != "purge" or expected.going_on:
-            self.say("control", f"records {begun} were purged, but it is no purge's turn")
+            self.complain("control", f"records {begun} were purged, but it is no purge's turn")
             return
         expected.purges = True
         for offset in begun:
@@ -196,39 +199,41 @@ class AskedRules(Known):
             if offset in self.pending and self._is_purged(record, purge, expected):
                 expected.end(record, "cancelled", "purged")
 
-    # --- what the commit says
+    # --- what the commit contains
 
     def compare_decisions(self, fact: Committed, expected: Expected) -> None:
         """Each row that a decision gives is expected, and nothing that is expected is missing."""
         assert fact.after is not None
-        said = {row["off"]: Row(row["out"], row.get("rsn"), row["suc"]) for row in fact.rows or ()}
-        for offset, row in said.items():
+        by_offset = {row["off"]: Row(row["out"], row.get("rsn"), row["suc"]) for row in fact.rows or ()}
+        for offset, row in by_offset.items():
             if self._is_decided(offset, row) and row != expected.rows.get(offset):
-                self._say_other(offset, f"{row}, and not {expected.rows.get(offset)}")
-        for offset in expected.rows.keys() - said.keys():
-            self._say_other(offset, f"nothing, and not {expected.rows[offset]}")
+                self._complain_of_other(offset, f"{row}, and not {expected.rows.get(offset)}")
+        for offset in expected.rows.keys() - by_offset.keys():
+            self._complain_of_other(offset, f"nothing, and not {expected.rows[offset]}")
         if fact.after.paused != expected.paused:
-            self.say("control", f"the cursor says paused = {fact.after.paused}, the log {expected.paused}")
+            self.complain("control", f"the cursor has paused = {fact.after.paused}, the log {expected.paused}")
 
     def _is_decided(self, offset: int, row: Row) -> bool:
         if self.kind_of(offset) in (OPERATION, CONTROL) or row.outcome in ("cancelled", "duplicate"):
             return True
         return row.outcome == "superseded" and row.reason in _BY_DECISION
 
-    def _say_other(self, offset: int, text: str) -> None:
+    def _complain_of_other(self, offset: int, text: str) -> None:
         fact = self.facts.get(offset)
         kind = fact.kind if fact else None
         rule = (
             kind if fact and kind in (OPERATION, CONTROL) else "name" if fact and fact.is_conditional else "operation"
         )
-        self.say(rule or "operation", f"what became of record {offset} ({fact.name if fact else None}) is {text}")
+        self.complain(
+            rule or "operation", f"what became of record {offset} ({fact.name if fact else None}) is {text}"
+        )
 
     def check_holds(self, expected: Expected, taken: list[int]) -> None:
         """While it is paused, and while it is purged, nothing is delivered, buried or expires. Only what could not be
         read may be buried, where operations wait behind it."""
         taken = [offset for offset in taken if not (expected.paused and self.facts[offset].is_dead)]
         if taken and (expected.paused or expected.purges):
-            self.say("control", f"records {taken} were taken while the shard was paused or purged")
+            self.complain("control", f"records {taken} were taken while the shard was paused or purged")
 
     def compare_answer(self, found: NamesAnswered) -> None:
         """A name is known from the commit that gives it to a message to the one that ends the message, whatever
@@ -236,14 +241,16 @@ class AskedRules(Known):
         applied may answer as before. A claim that is late and holds O itself may be decided in one commit, or by
         the next owner once more, and no cursor shows which."""
         at_the_edge = self.at_the_edge()
-        for name, said in found.holders.items():
+        for name, holder in found.holders.items():
             wanted = {self.holders.get(name)}
             if found.unheard:
                 wanted |= {self.held_before.get(name), self.edge_before.get(name)}
             if name in at_the_edge:
                 wanted |= {at_the_edge[name], None}
-            if said not in wanted:
-                self.say("name", f"asked who has the {name}, the owner says {said}, and not {self.holders.get(name)}")
+            if holder not in wanted:
+                self.complain(
+                    "name", f"asked who has the {name}, the owner answers {holder}, and not {self.holders.get(name)}"
+                )
 
     def at_the_edge(self) -> dict[Name, str]:
         """The names that the record at O asks for, where it is a late claim."""
@@ -264,7 +271,7 @@ class AskedRules(Known):
         for offset in self.pending:
             for name in self.facts[offset].terms.names if offset not in self.waiting else ():
                 if name in seen:
-                    self.say("name", f"records {seen[name]} and {offset} are both pending and have the {name}")
+                    self.complain("name", f"records {seen[name]} and {offset} are both pending and have the {name}")
                 seen[name] = offset
 
     def count(self, record: Appended, *, counts: bool) -> None:
@@ -274,8 +281,8 @@ class AskedRules(Known):
         passed.append(record.terms.occurrence)
         gapless = list(range(1, len(passed) + 1))
         if passed != (gapless if self.knows_rows else sorted(set(passed))):
-            self.say("series", f"{record.name} came after the occurrences {passed[:-1]}")
+            self.complain("series", f"{record.name} came after the occurrences {passed[:-1]}")
         self.counted[message_id] = self.counted.get(message_id, 0) + counts
         times = self.facts[self.first[message_id]].terms.times_left
         if times is not None and self.counted[message_id] > times:
-            self.say("series", f"{message_id} came {self.counted[message_id]} times instead of {times}")
+            self.complain("series", f"{message_id} came {self.counted[message_id]} times instead of {times}")

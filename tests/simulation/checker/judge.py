@@ -1,11 +1,11 @@
 """The judge: decides from a history alone whether the service kept its promises. Imports nothing of the service.
 
     lost        an accepted message that ended in nothing          duplicate   a message that ended twice
-    late        delivered, or expired, otherwise than its limit says
-    early       delivered before the broker's clock said so        order       a record passed over for a later key
+    late        delivered, or expired, otherwise than its limit allows
+    early       delivered before its time by the broker's clock order       a record passed over for a later key
     payload     another body, due time or identity than was sent   outcome     not exactly one outcome row per record
-    sentence    a record is terminal other than the cursor says    cursor      O, D, L or the epoch went wrong
-    claim       a new owner's claim changed more than the owner    rules       other rules at L than the log says
+    sentence    a record is terminal other than by the cursor       cursor      O, D, L or the epoch went wrong
+    claim       a new owner's claim changed more than the owner    rules       other rules at L than in the log
     low         L above something pending, or above O              trim        the log was cut above a committed L
     reappend    a record carried on as something else              stuck       the service threw, or would not drain
     skip        what was skipped ended twice, or later; a range that was lost, or nobody asked for
@@ -13,7 +13,7 @@
 
 The promise of order, exactly: a commit delivers ascending keys, and no record is delivered while one with a lower key
 *and* a lower offset waits. A record with a lower key but a higher offset may have become readable too late (a late
-arrival); whether it did is what the cursor tells, and `sentence` judges it.
+arrival); whether it did is in the cursor, and `sentence` judges it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -95,13 +95,13 @@ class _Judge(CursorRules, AskedRules, SkipRules):
             case Trimmed():
                 self.trim(fact.low_offset)
             case Failed():
-                self.say("stuck", fact.text)
+                self.complain("stuck", fact.text)
 
     # --- the log
 
     def append(self, fact: Appended) -> None:
         if fact.offset in self.facts:
-            self.say("reappend", f"offset {fact.offset} was written twice")
+            self.complain("reappend", f"offset {fact.offset} was written twice")
         self.facts[fact.offset] = fact
         if fact.kind == MESSAGE:
             self.carry(fact)
@@ -120,7 +120,7 @@ class _Judge(CursorRules, AskedRules, SkipRules):
             self.command(fact)
             self.waiting.add(fact.offset)
         elif fact.kind != LATER:
-            self.say("reappend", f"the service wrote a record nobody knows: {fact.kind}")
+            self.complain("reappend", f"the service wrote a record nobody knows: {fact.kind}")
 
     def request(self, fact: Appended) -> None:
         target = fact.target or ""
@@ -135,7 +135,7 @@ class _Judge(CursorRules, AskedRules, SkipRules):
 
     def carry(self, fact: Appended) -> None:
         if fact.due_ms is None or fact.id is None:
-            self.say("reappend", f"record {fact.offset} carries a message without id or due time")
+            self.complain("reappend", f"record {fact.offset} carries a message without id or due time")
             return
         may_vanish = self.late_max_ms is not None or None in self.requests.get(fact.id, ()) or fact.terms != NO_TERMS
         may_vanish = may_vanish or self.first.get(fact.id, fact.offset) < self.purged_below
@@ -149,13 +149,17 @@ class _Judge(CursorRules, AskedRules, SkipRules):
         old = self.carriers.get(fact.id or "")
         self.carry(fact)
         if old is None or fact.replaces is None:
-            self.say("reappend", f"record {fact.offset} names no message that is known: {fact.id} {fact.replaces}")
+            self.complain(
+                "reappend", f"record {fact.offset} names no message that is known: {fact.id} {fact.replaces}"
+            )
             return
         origin = self.facts[old]
         if fact.replaces != (origin.due_ms, old):
-            self.say("reappend", f"record {fact.offset} replaces {fact.replaces}, but {fact.id} is in record {old}")
+            self.complain(
+                "reappend", f"record {fact.offset} replaces {fact.replaces}, but {fact.id} is in record {old}"
+            )
         if _identity(fact) != _identity(origin) or fact.version != origin.version + 1:
-            self.say("payload", f"record {fact.offset} carries on record {old} as something else")
+            self.complain("payload", f"record {fact.offset} carries on record {old} as something else")
         self.compare_next(fact, origin)
         self.facts[fact.offset] = fact._replace(undeliverable=origin.undeliverable, refused=origin.refused)
         if old not in self.now_ended or not origin.terms.repeats:
@@ -165,21 +169,23 @@ class _Judge(CursorRules, AskedRules, SkipRules):
 
     def compare_next(self, fact: Appended, origin: Appended) -> None:
         """What goes on does so when and as it must; else it has been rolled, and nothing changes."""
-        said = Next(fact.due_ms or 0, fact.terms)
+        recorded = Next(fact.due_ms or 0, fact.terms)
         wanted = self.going_on.pop(fact.id or "", None)
         if not self.knows_rows and (fact.terms != NO_TERMS or fact.due_ms in self.requests.get(fact.id or "", ())):
             return
         if wanted is None:
             wanted = Next(origin.due_ms or 0, origin.terms)
-        if said != wanted:
-            text = f"record {fact.offset} carries on record {origin.offset} as {said} instead of {wanted}"
-            self.say("series" if origin.terms.repeats else "reappend", text)
+        if recorded != wanted:
+            text = f"record {fact.offset} carries on record {origin.offset} as {recorded} instead of {wanted}"
+            self.complain("series" if origin.terms.repeats else "reappend", text)
 
     def name_all(self, fact: Appended) -> None:
         for due_ms, offset in fact.names:
             known = self.facts.get(offset)
             if known is None or known.due_ms != due_ms:
-                self.say("sentence", f"decision {fact.offset} names ({due_ms}, {offset}), which is no record's key")
+                self.complain(
+                    "sentence", f"decision {fact.offset} names ({due_ms}, {offset}), which is no record's key"
+                )
             self.named.add(offset)
 
     # --- a commit
@@ -193,7 +199,7 @@ class _Judge(CursorRules, AskedRules, SkipRules):
         self.check_not_skipped(fact)
         self.now_ended = []
         self.held_before, self.edge_before = dict(self.holders), self.at_the_edge()
-        expected = self.decide(fact) if self.is_told(fact) else Expected()
+        expected = self.decide(fact) if self.has_rows(fact) else Expected()
         self.going_on = expected.going_on
         delivered = [key for each in fact.deliveries if (key := self.deliver(each, fact)) is not None]
         taken = [*delivered, *(key for each in fact.dead if (key := self.bury(each, fact)) is not None)]
@@ -214,8 +220,8 @@ class _Judge(CursorRules, AskedRules, SkipRules):
     ) -> None:
         for offset in decided:
             if offset not in self.named:
-                self.say("sentence", f"record {offset} was ended by a decision and is not named")
-        if not self.is_told(fact) or fact.after is None:
+                self.complain("sentence", f"record {offset} was ended by a decision and is not named")
+        if not self.has_rows(fact) or fact.after is None:
             return
         self.compare_decisions(fact, expected)
         self.check_holds(expected, [offset for _, offset in taken])
@@ -223,44 +229,44 @@ class _Judge(CursorRules, AskedRules, SkipRules):
         self.set_free(self.now_ended, fact.after.epoch)
         self.check_names()
         for message_id, after in self.going_on.items():
-            self.say("series", f"{message_id} goes on as {after}, but nothing carries it on")
+            self.complain("series", f"{message_id} goes on as {after}, but nothing carries it on")
 
     def deliver(self, delivered: Delivered, fact: Committed) -> Key | None:
         offset = self.carriers.get(delivered.id.partition("~")[0])
         if offset is None:
-            self.say("duplicate", f"{delivered.id} was delivered, but nobody sent it")
+            self.complain("duplicate", f"{delivered.id} was delivered, but nobody sent it")
             return None
         sent = self.facts[offset]
         if delivered.id != sent.name:
-            self.say("series", f"{delivered.id} was delivered, but {sent.name} waited")
+            self.complain("series", f"{delivered.id} was delivered, but {sent.name} waited")
         if sent.undeliverable:
-            self.say("payload", f"{delivered.id} was delivered, but belongs among the dead letters")
+            self.complain("payload", f"{delivered.id} was delivered, but belongs among the dead letters")
         fired = self.take(sent, fact, "delivered")
         tick_ms = delivered.due_ms if fired is None and sent.terms.repeats else sent.due_ms
         wanted, came = _arrived_as(sent, delivered, fired.tick_ms if fired else tick_ms), _arrived(delivered)
         if came != wanted:
-            self.say("payload", f"{delivered.id} was sent as {wanted}, came as {came}")
+            self.complain("payload", f"{delivered.id} was sent as {wanted}, came as {came}")
         if fact.clock_ms is not None and delivered.due_ms > fact.clock_ms:
-            self.say("early", f"{delivered.id} due {delivered.due_ms} was delivered at {fact.clock_ms}")
+            self.complain("early", f"{delivered.id} due {delivered.due_ms} was delivered at {fact.clock_ms}")
         return sent.due_ms or 0, offset
 
     def bury(self, dead: Dead, fact: Committed) -> Key | None:
         offset = self.carriers.get(dead.id.partition("~")[0])
         if offset is None:
-            self.say("duplicate", f"dead letter {dead.id} was never sent")
+            self.complain("duplicate", f"dead letter {dead.id} was never sent")
             return None
         sent = self.facts[offset]
         if not sent.undeliverable:
-            self.say("lost", f"{dead.id} became a dead letter, but it can be delivered")
+            self.complain("lost", f"{dead.id} became a dead letter, but it can be delivered")
         truth = (sent.name, offset, sent.due_ms, sent.payload)
-        said = (dead.id, dead.offset, dead.due_ms, dead.payload)
-        if any(claim not in (None, fact) for claim, fact in zip(said, truth, strict=True)):
-            self.say("payload", f"dead letter {dead.id} says {said}, it is {truth}")
+        letter = (dead.id, dead.offset, dead.due_ms, dead.payload)
+        if any(claim not in (None, fact) for claim, fact in zip(letter, truth, strict=True)):
+            self.complain("payload", f"dead letter {dead.id} has {letter}, it is {truth}")
         self.take(sent, fact, "dead")
         return sent.due_ms or 0, offset
 
     def expire(self, fact: Committed) -> list[Key]:
-        """Only outcome rows tell."""
+        """Only outcome rows show it."""
         found = []
         for row in fact.rows or ():
             missed = row["out"] == "superseded" and row.get("rsn") == "missed"
@@ -273,7 +279,7 @@ class _Judge(CursorRules, AskedRules, SkipRules):
     def take(self, sent: Appended, fact: Committed, outcome: str, reason: str | None = None) -> Fired | None:
         """A record was due, and this became of it. A series goes on, or has come to its end."""
         if fact.after is not None and sent.is_conditional and sent.offset >= fact.after.next_offset:
-            self.say("name", f"{sent.name} ended as {outcome} before its turn to be decided")
+            self.complain("name", f"{sent.name} ended as {outcome} before its turn to be decided")
         self.end_record(sent.offset, outcome)
         if fact.taken_ms is None:
             return None
@@ -286,14 +292,16 @@ class _Judge(CursorRules, AskedRules, SkipRules):
             self.successors[sent.offset] = f"{sent.id}~{fired.after.terms.occurrence}"
         return fired
 
-    def check_time(self, sent: Appended, taken_ms: int, said: tuple[str, str | None], fired: Fired) -> None:
+    def check_time(self, sent: Appended, taken_ms: int, outcome: tuple[str, str | None], fired: Fired) -> None:
         """Whether it was time for this. What cannot be delivered may be found out before it expires, or after."""
         wanted = fired.outcome, fired.reason
-        if said in (wanted, (fired.outcome, None)) or (said[0] == "dead" and fired.tick_ms is not None):
+        if outcome in (wanted, (fired.outcome, None)) or (outcome[0] == "dead" and fired.tick_ms is not None):
             return
-        reasons = {said[1], fired.reason}
+        reasons = {outcome[1], fired.reason}
         rule = "series" if "missed" in reasons else "deadline" if "deadline" in reasons else "late"
-        self.say(rule, f"{sent.name} due {sent.due_ms}, taken at {taken_ms}, ended as {said} instead of {wanted}")
+        self.complain(
+            rule, f"{sent.name} due {sent.due_ms}, taken at {taken_ms}, ended as {outcome} instead of {wanted}"
+        )
 
     def end_decided(self, fact: Committed) -> list[int]:
         """What a decision ends must be named in the same commit: these offsets."""
@@ -308,14 +316,14 @@ class _Judge(CursorRules, AskedRules, SkipRules):
 
     def check_order(self, delivered: list[Key]) -> None:
         if delivered != sorted(delivered):
-            self.say("order", f"one commit delivers in the order {delivered}")
+            self.complain("order", f"one commit delivers in the order {delivered}")
         top = max(delivered, default=NOTHING_DELIVERED)
         for offset, key in self.pending.items():
             if key > top or offset in self.waiting:
                 continue  # most of what is pending: a real run has thousands
             passed = next((other for other in delivered if key < other and offset < other[1]), None)
             if passed and not self.facts[offset].undeliverable:
-                self.say("order", f"{passed} was delivered while {key} waited")
+                self.complain("order", f"{passed} was delivered while {key} waited")
 
     # --- outcome rows
 
@@ -326,39 +334,41 @@ class _Judge(CursorRules, AskedRules, SkipRules):
             self.rows = {}
         for row in fact.rows:
             if row["off"] in self.rows:
-                self.say("outcome", f"record {row['off']} has a second outcome row: {row['out']}")
+                self.complain("outcome", f"record {row['off']} has a second outcome row: {row['out']}")
             self.rows[row["off"]] = row
         if fact.after is None:
             return
-        said = {row["off"] for row in fact.rows if self.kind_of(row["off"]) in _CARRIERS}
-        for offset in said.symmetric_difference(ended):
-            self.say("outcome", f"record {offset}: its row and its ending are not in the same commit")
+        offsets = {row["off"] for row in fact.rows if self.kind_of(row["off"]) in _CARRIERS}
+        for offset in offsets.symmetric_difference(ended):
+            self.complain("outcome", f"record {offset}: its row and its ending are not in the same commit")
 
     def compare_row(self, row: dict[str, Any]) -> None:
         offset = row["off"]
         fact = self.facts.get(offset)
         if fact is None:
-            self.say("outcome", f"a row for offset {offset}, which holds no record")
+            self.complain("outcome", f"a row for offset {offset}, which holds no record")
         elif fact.kind in (OPERATION, CONTROL):
             self.compare_asked_row(row, fact)
         elif fact.kind in (DECISION, RULES):
             if (row["out"], row["id"], row["due"]) != ("applied", None, None):
-                self.say("outcome", f"record {offset} is a {fact.kind} record, its row says {row}")
+                self.complain("outcome", f"record {offset} is a {fact.kind} record, its row is {row}")
         else:
             self.compare_message_row(row, fact)
 
     def compare_asked_row(self, row: dict[str, Any], fact: Appended) -> None:
-        said = (row["out"] in ("applied", "unmatched"), row["id"], row["due"], row["acc"], row["suc"])
-        if said != (True, None, None, fact.at_ms, None):
-            self.say("outcome", f"record {fact.offset} is a {fact.kind} record, its row says {row}")
+        recorded = (row["out"] in ("applied", "unmatched"), row["id"], row["due"], row["acc"], row["suc"])
+        if recorded != (True, None, None, fact.at_ms, None):
+            self.complain("outcome", f"record {fact.offset} is a {fact.kind} record, its row is {row}")
 
     def compare_message_row(self, row: dict[str, Any], fact: Appended) -> None:
         if row["out"] != self.endings.get(fact.offset):
-            self.say("outcome", f"record {fact.offset} ended as {self.endings.get(fact.offset)}, its row says {row}")
+            self.complain(
+                "outcome", f"record {fact.offset} ended as {self.endings.get(fact.offset)}, its row is {row}"
+            )
         if (row["id"], row["due"], row["acc"]) != (fact.name, fact.due_ms, _accepted(fact)):
-            self.say("outcome", f"record {fact.offset} is {fact.name} due {fact.due_ms}, its row says {row}")
+            self.complain("outcome", f"record {fact.offset} is {fact.name} due {fact.due_ms}, its row is {row}")
         if row["suc"] != self.successors.get(fact.offset):
-            self.say(
+            self.complain(
                 "outcome", f"record {fact.offset}: its successor is {self.successors.get(fact.offset)}, not {row}"
             )
 
@@ -373,12 +383,12 @@ class _Judge(CursorRules, AskedRules, SkipRules):
             self.check_sentence(self.cursor, list(self.endings))
         self.check_last_mark()
         for offset in self.pending:
-            self.say("lost", f"{self.facts[offset].id} (record {offset}) was accepted and came to nothing")
+            self.complain("lost", f"{self.facts[offset].id} (record {offset}) was accepted and came to nothing")
         for message_id, offset in self.carriers.items():
             if self.endings.get(offset) == "superseded" and self.successors.get(offset) == self.facts[offset].name:
-                self.say("lost", f"{message_id} ends in record {offset}, which was superseded by nothing")
+                self.complain("lost", f"{message_id} ends in record {offset}, which was superseded by nothing")
         for offset in self.facts.keys() - (self.rows if self.rows is not None else self.facts).keys() - self.skipped:
-            self.say("outcome", f"record {offset} ({self.kind_of(offset)}) has no outcome row")
+            self.complain("outcome", f"record {offset} ({self.kind_of(offset)}) has no outcome row")
 
 
 def _accepted(fact: Appended) -> int:

@@ -30,7 +30,7 @@ class Closed(NamedTuple):
 
 
 class Known:
-    """Only outcome rows tell what is cancelled and what expired: without them, whatever a client has cancelled may
+    """Only outcome rows show what is cancelled and what expired: without them, whatever a client has cancelled may
     be so, everything where there is a limit, and what asks for more than a time."""
 
     def __init__(self, shard: str, violations: list[Violation], knows_rows: bool) -> None:
@@ -64,11 +64,11 @@ class Known:
         self.skipped: set[int] = set()  # offsets
         self.counted: dict[str, int] = {}  # message id -> how many of them count for its `times`
 
-    def say(self, rule: str, text: str) -> None:
+    def complain(self, rule: str, text: str) -> None:
         self.violations.append(Violation(rule, self.shard, self.at, text))
 
-    def is_told(self, fact: Committed) -> bool:
-        """Whether the history tells all there is to know about this commit, and it is not the claim of an owner."""
+    def has_rows(self, fact: Committed) -> bool:
+        """Whether the history has all there is to know about this commit, and it is not the claim of an owner."""
         if fact.before is None or fact.after is None or fact.rows is None:
             return False
         return fact.before.epoch == fact.after.epoch
@@ -81,7 +81,7 @@ class Known:
     def end_record(self, offset: int, outcome: str) -> None:
         before = self.endings.get(offset)
         if before is not None:
-            self.say("duplicate", f"record {offset} ends as {outcome}, but it was {before}")
+            self.complain("duplicate", f"record {offset} ends as {outcome}, but it was {before}")
         self.endings[offset] = outcome
         self.now_ended.append(offset)
         self.pending.pop(offset, None)

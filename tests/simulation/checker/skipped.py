@@ -19,7 +19,7 @@ class SkipRules(Known):
             return new[0]
         kept = tuple(one for one in before.skipped if one[1] > after.low_offset)
         if after.skipped != kept:
-            self.say("skip", f"the cursor has the ranges {after.skipped}, and not {kept}")
+            self.complain("skip", f"the cursor has the ranges {after.skipped}, and not {kept}")
         return None
 
     def skip(self, fact: Committed, found: Range) -> None:
@@ -27,10 +27,10 @@ class SkipRules(Known):
         assert fact.after is not None
         first, end = found
         if found not in self.skips_asked:
-            self.say("skip", f"{found} was skipped, and nobody had asked for it")
+            self.complain("skip", f"{found} was skipped, and nobody had asked for it")
         if fact.after != fact.before._replace(skipped=(*fact.before.skipped, found)):
-            self.say("skip", f"not one range more and nothing else: {fact.before} -> {fact.after}")
-        self.check_what_it_says(fact, found)
+            self.complain("skip", f"not one range more and nothing else: {fact.before} -> {fact.after}")
+        self.check_its_rows(fact, found)
         self.held_before, self.edge_before = dict(self.holders), {}
         for offset in range(first, end):
             self.skipped.add(offset)
@@ -41,17 +41,17 @@ class SkipRules(Known):
                 self.free(offset)
         self.cursor = fact.after
 
-    def check_what_it_says(self, fact: Committed, found: Range) -> None:
+    def check_its_rows(self, fact: Committed, found: Range) -> None:
         """One dead letter, one row under its name, and the range."""
         first, _ = found
-        said = [(row["off"], row["id"], row["out"], row["rsn"]) for row in fact.rows or ()]
+        recorded = [(row["off"], row["id"], row["out"], row["rsn"]) for row in fact.rows or ()]
         letters = [(first, dead.id, "dead", "skipped") for dead in fact.dead]
-        if len(letters) != 1 or said != letters or [dead.offset for dead in fact.dead] != [first]:
-            self.say("skip", f"skipping {found} has the rows {said} and the dead letters {letters}")
+        if len(letters) != 1 or recorded != letters or [dead.offset for dead in fact.dead] != [first]:
+            self.complain("skip", f"skipping {found} has the rows {recorded} and the dead letters {letters}")
         if list(fact.skips) != [found]:
-            self.say("skip", f"the audit says that {fact.skips} was skipped, and not {found}")
+            self.complain("skip", f"the audit has {fact.skips} as skipped, and not {found}")
         if fact.deliveries or fact.appended or fact.low_water:
-            self.say("skip", f"the commit that skips {found} does something else too")
+            self.complain("skip", f"the commit that skips {found} does something else too")
 
     def free(self, offset: int) -> None:
         """The names of a message that waited there. No owner saw it end, so nobody remembers its key."""
@@ -63,6 +63,6 @@ class SkipRules(Known):
     def check_not_skipped(self, fact: Committed) -> None:
         late = [row["off"] for row in fact.rows or () if row["off"] in self.skipped]
         if late:
-            self.say("skip", f"records {late} have an outcome although they had been skipped")
+            self.complain("skip", f"records {late} have an outcome although they had been skipped")
         if fact.skips:
-            self.say("skip", f"the audit says that {fact.skips} was skipped, the cursor does not")
+            self.complain("skip", f"the audit has {fact.skips} as skipped, the cursor does not")

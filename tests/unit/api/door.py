@@ -42,7 +42,7 @@ RECORDS = "/v1/topics/orders/records"
 
 
 class KnownOwners:
-    """Owners that know what a test tells them."""
+    """Owners that know what a test gives them."""
 
     def __init__(self) -> None:
         self.messages: dict[str, Found | Gone] = {}
@@ -119,7 +119,7 @@ class KnownOwners:
 
 
 class FaultyQueue(MemoryQueue):
-    """A queue in memory whose appends fail, or are never answered, when a test says so."""
+    """A queue in memory whose appends fail, or are never answered, when a test asks for it."""
 
     failure: Exception | None = None
     silent = False
@@ -235,5 +235,5 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 
 def pointers(answer: httpx.Response) -> list[tuple[str, str]]:
-    """(pointer, code) of everything that a problem says is wrong."""
+    """(pointer, code) of everything that is wrong by a problem."""
     return [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]]

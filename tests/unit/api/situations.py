@@ -56,7 +56,7 @@ def filled(path: str, **instead: str) -> str:
 def ask(
     of: Door, id: str, query: str = "", body: Any = ..., path: dict[str, str] | None = None, **headers: str
 ) -> Any:
-    """As the first example says, but for what is given."""
+    """The first example, but for what is given."""
     method, template, endpoint = ENDPOINTS[id]
     body = examples(endpoint)[0] if body is ... else body
     options = {} if body is None else {"json": body}

@@ -1,4 +1,4 @@
-"""Cancelling all that a filter matches: what enters the log, how much at once, and what is said of it."""
+"""Cancelling all that a filter matches: what enters the log, how much at once, and the answer."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pausing, resuming and purging a topic: what enters the log, and what is said of it."""
+"""Pausing, resuming and purging a topic: what enters the log, and the answer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +55,7 @@ def test_every_shard_gets_a_record_and_all_have_decided_it(kind: str, state: str
     assert made.owners.operations == [(shard, 0) for shard in SHARDS]
 
 
-def test_a_purge_says_how_many_it_has_cancelled() -> None:
+def test_a_purge_counts_how_many_it_has_cancelled() -> None:
     made = door()
     made.owners.decide = deciding(5, 0, 7, 1)
     answer = made.request("POST", path("purge"))
@@ -141,20 +141,20 @@ def test_a_parameter_that_is_not_known_is_refused(kind: str, query: str, fault: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_body_says_is_not_ignored(kind: str) -> None:
+def test_a_body_is_not_ignored(kind: str) -> None:
     made = door()
     assert problem(made.request("POST", path(kind), json={"dry_run": True})) == (400, "invalid-body")
     assert BUFFER not in made.queue.topics()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_queue_that_takes_nothing_is_told(kind: str) -> None:
+def test_a_queue_that_takes_nothing_is_reported(kind: str) -> None:
     made = door()
     made.queue.failure = QueueUnavailable("away")
     assert problem(made.request("POST", path(kind))) == (503, "queue-unavailable")
 
 
-def test_a_topic_says_that_it_is_paused() -> None:
+def test_a_topic_reports_paused() -> None:
     made = door()
     made.queue.ensure_buffer("orders", made.rules)
     made.owners.shards = [

@@ -18,7 +18,7 @@ def test_topics_are_listed_by_name_and_ours_are_not_among_them() -> None:
     ]
 
 
-def test_info_says_what_the_installation_is_and_what_it_takes() -> None:
+def test_info_describes_the_installation_and_what_it_takes() -> None:
     info = Door(body_bytes_max=1000, batch_messages_max=10).get("/v1/info").json()
     assert (info["name"], info["version"], info["namespace"]) == ("delayline", "1.2.3", "delayline")
     assert info["guarantee"] == "exactly once"

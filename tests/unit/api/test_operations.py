@@ -1,4 +1,4 @@
-"""Cancelling a message, moving it, and having it now: what enters the log, and what the client is told."""
+"""Cancelling a message, moving it, and having it now: what enters the log, and what the client is answered."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_a_cancel_is_a_record_in_the_messages_own_partition_and_true_when_it_is_
     assert asked_door.owners.operations == [(Shard("orders", "3"), 0)]
 
 
-def test_a_cancel_that_comes_too_late_says_how_the_message_ended() -> None:
+def test_a_cancel_that_comes_too_late_states_how_the_message_ended() -> None:
     late = door()
     too_late(late, found(State.DELIVERED))
     answer = late.request("DELETE", PATH)
@@ -80,7 +80,7 @@ def test_a_second_cancel_is_answered_like_the_first() -> None:
     assert (cancelled.request("DELETE", PATH).status_code, asked(cancelled)) == (204, [])
 
 
-def test_of_two_cancels_at_once_both_are_told_that_it_is_cancelled() -> None:
+def test_of_two_cancels_at_once_both_are_answered_cancelled() -> None:
     racing = door()
     too_late(racing, found(State.CANCELLED))
     assert racing.request("DELETE", PATH).status_code == 204
@@ -99,7 +99,7 @@ def test_nothing_is_written_for_a_message_that_nobody_knows(method: str, suffix:
     assert asked(empty) == []
 
 
-def test_nothing_is_written_while_nobody_can_say_what_has_become_of_the_message() -> None:
+def test_nothing_is_written_while_the_outcome_of_the_message_is_unknown() -> None:
     away = door()
     away.owners.failure = OwnerUnavailable("another worker's")
     assert problem(away.request("DELETE", PATH)) == (503, "owner-unavailable")

@@ -37,7 +37,7 @@ def _server() -> Iterator[tuple["subprocess.Popen[str]", str]]:
         process.stdout.close()
 
 
-def test_the_server_answers_as_soon_as_it_says_that_it_has_started() -> None:
+def test_the_server_answers_as_soon_as_it_logs_that_it_has_started() -> None:
     with _server() as (_, url):
         answer = httpx.post(url + MESSAGES, json={"value": 1, "schedule": {"delay": "1s"}})
     assert answer.status_code == 201

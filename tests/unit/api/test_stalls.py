@@ -25,7 +25,7 @@ def stalled() -> Door:
     return door
 
 
-def test_a_stall_is_told_with_what_skipping_would_do_and_lose() -> None:
+def test_a_stall_is_shown_with_what_skipping_would_do_and_lose() -> None:
     assert stalled().get(f"{PATH}/stall").json() == {
         "topic": "orders",
         "partition": 0,

@@ -6,7 +6,7 @@ from cli.http_client import sentence
 
 
 @pytest.mark.parametrize(
-    ("pointer", "detail", "said"),
+    ("pointer", "detail", "shown"),
     [
         ("/partitions", "`partitions` is a number from 1 to 4096", "`--partitions` is a number from 1 to 4096"),
         ("?bucket", "`bucket`: whole minutes", "`--bucket`: whole minutes"),
@@ -16,6 +16,6 @@ from cli.http_client import sentence
         ("/value", "`from` is a word of the value", "`from` is a word of the value"),
     ],
 )
-def test_a_problem_names_the_option_that_was_typed(pointer: str, detail: str, said: str) -> None:
+def test_a_problem_names_the_option_that_was_typed(pointer: str, detail: str, shown: str) -> None:
     problem = {"title": "Not valid", "detail": detail, "errors": [{"pointer": pointer}]}
-    assert sentence(problem) == f"Not valid: {said}"
+    assert sentence(problem) == f"Not valid: {shown}"

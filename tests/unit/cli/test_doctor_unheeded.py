@@ -23,5 +23,5 @@ def test_each_header_that_is_not_heeded_is_a_warning_about_its_topic(monkeypatch
     assert finding.detail == "header delay, seen 3 times: the topic takes no delays"
 
 
-def test_where_no_server_is_up_there_is_nothing_to_say() -> None:
+def test_where_no_server_is_up_there_is_no_finding() -> None:
     assert list(unheeded(Settings.model_validate({"api": {"port": 1}}))) == []

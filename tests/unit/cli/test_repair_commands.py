@@ -1,4 +1,4 @@
-"""What `delayline reconcile repair` says when it cannot send everything."""
+"""What `delayline reconcile repair` prints when it cannot send everything."""
 
 from typing import Any
 
@@ -9,11 +9,13 @@ from cli.repair_commands import carried_out
 from delayline.records.message import Key, Shard
 from mq.errors import ClaimLost, QueueUnavailable
 from reconcile.exits import Exit
-from reconcile.repair import Found, Step, Verdict
+from reconcile.repair import LostRecord, RepairStep, Verdict
 from reconcile.report.repair_plan import LostMessage
 
-FOUND = Found(Shard("orders", "0"), Key(50, 1), b"", 0, 1, 50)
-STEPS = [Step(LostMessage(f"orders.0.{n}.50", "orders", 0, n, 50, None), Verdict.AGAIN, "", FOUND) for n in range(3)]
+FOUND = LostRecord(Shard("orders", "0"), Key(50, 1), b"", 0, 1, 50)
+STEPS = [
+    RepairStep(LostMessage(f"orders.0.{n}.50", "orders", 0, n, 50, None), Verdict.AGAIN, "", FOUND) for n in range(3)
+]
 
 
 class Repairing:
@@ -23,7 +25,7 @@ class Repairing:
         self.error = error
         self.sent = 0
 
-    def send(self, step: Step) -> Step:
+    def send(self, step: RepairStep) -> RepairStep:
         if self.sent:
             raise self.error
         self.sent += 1
@@ -31,7 +33,7 @@ class Repairing:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "sentence"),
     [
         (
             QueueUnavailable("EndTxn commit failed: Unknown broker error"),
@@ -41,8 +43,8 @@ class Repairing:
         (ClaimLost("gone"), "another repair has begun, and sends what is left; 1 message sent before"),
     ],
 )
-def test_a_repair_that_does_not_get_through_fails_and_says_what_to_do(error: Exception, said: str) -> None:
+def test_a_repair_that_does_not_get_through_fails_and_states_what_to_do(error: Exception, sentence: str) -> None:
     repairing: Any = Repairing(error)
     with pytest.raises(Failure) as failed:
         carried_out(repairing, STEPS)
-    assert (str(failed.value), failed.value.exit_code) == (said, Exit.FAILED)
+    assert (str(failed.value), failed.value.exit_code) == (sentence, Exit.FAILED)

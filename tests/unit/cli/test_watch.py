@@ -1,4 +1,4 @@
-"""Readiness of a process without a worker: what the queue last said, whatever it raised."""
+"""Readiness of a process without a worker: the queue's last answer, whatever it raised."""
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a process says of itself when it has started: nothing of what another one does."""
+"""What a process prints about itself when it has started: nothing of what another one does."""
 
 from pathlib import Path
 
@@ -13,6 +13,6 @@ ENVIRON = {
 SETTINGS = load_settings(None, {}, ENVIRON, Path("/"))
 
 
-def test_only_the_process_that_listens_for_kafka_clients_says_where() -> None:
+def test_only_the_process_that_listens_for_kafka_clients_prints_its_address() -> None:
     assert "bootstrap.servers=127.0.0.1:19092" in serve_welcome(SETTINGS, "http://127.0.0.1:8080", "Kafka")
     assert "bootstrap.servers" not in api_welcome(SETTINGS, "http://127.0.0.1:8080", "Kafka")

@@ -1,4 +1,5 @@
-"""A worker over in-memory twins, turned by hand: no threads of its own, no waiting, a clock that moves when told."""
+"""A worker over in-memory twins, turned by hand: no threads of its own, no waiting, a clock that moves when a test
+advances it."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor

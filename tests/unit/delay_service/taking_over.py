@@ -13,7 +13,7 @@ MAILS = Shard("mails", "0")
 
 
 class Held(Executor):
-    """Begins nothing before it is told to, and ends what it has begun only then, too."""
+    """Begins nothing before a test releases it, and ends what it has begun only then, too."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []

@@ -15,7 +15,7 @@ PARTS = st.none() | st.binary(max_size=80)
 
 
 def plain(headers: list[Header]) -> list[Header]:
-    """Without those that say something to us."""
+    """Without those that mean something to us."""
     ours = directive_names(()) | ECHOED | RESERVED
     return [header for header in headers if header[0] not in ours]
 

@@ -1,4 +1,4 @@
-"""Properties run without a deadline: how long one example takes says nothing on a machine that others use too."""
+"""Properties run without a deadline: how long one example takes means nothing on a machine that others use too."""
 
 from hypothesis import settings
 

@@ -3,7 +3,7 @@
 from delayline.clock import ManualClock, SystemClock
 
 
-def test_a_manual_clock_moves_only_when_told() -> None:
+def test_a_manual_clock_moves_only_when_it_is_advanced() -> None:
     clock = ManualClock(1000)
     assert (clock.now_ms(), clock.now_ms(), clock.monotonic_s()) == (1000, 1000, 0.0)
 

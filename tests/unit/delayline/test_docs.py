@@ -1,4 +1,4 @@
-"""The reference pages say what the code does."""
+"""The reference pages describe what the code does."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from delay_service.core.shard import SURPLUS
 from delay_service.core.skipping import SKIPPED
 from delay_service.worker.batching import TARGET_REFUSES
 from delayline.buffer.cursor import Cursor
-from delayline.buffer.facts import row_name
+from delayline.buffer.facts import row_id_of
 from delayline.buffer.outcome import (
     CANCELLED,
     DEADLINE,
@@ -88,7 +88,7 @@ def test_the_defaults_on_the_page_are_the_defaults(tmp_path: Path) -> None:
     assert [row[:2] for row in describe(written)] == [row[:2] for row in describe(Settings())]
 
 
-def test_the_page_tells_settings_that_work_from_those_that_are_refused() -> None:
+def test_the_page_distinguishes_settings_that_work_from_those_that_are_refused() -> None:
     text = (DOCS / "configuration.md").read_text()
     for heading, only in (("### For Kafka", EMBEDDED), ("## Recognised", UNBUILT)):
         section = text.partition(heading)[2].partition("\n## ")[0]
@@ -117,7 +117,7 @@ def test_the_page_names_every_directive() -> None:
 
 
 @pytest.mark.parametrize(("name", "example", "due"), [*TIMES, *FOREIGN])
-def test_an_example_is_due_when_the_page_says(name: str, example: str, due: str) -> None:
+def test_an_example_is_due_when_documented(name: str, example: str, due: str) -> None:
     verdict = read_directives([(name.encode(), example.encode())], NOW_MS, Rules(aliases=ALIASES))
     assert isinstance(verdict, Schedule)
     assert format_moment(verdict.due_ms) == due
@@ -138,7 +138,7 @@ def test_an_example_of_more_than_a_time_is_accepted(name: str, example: str) -> 
 
 
 @pytest.mark.parametrize(("cron", "zone", "after", "due", "_"), rows("directives.md", 5))
-def test_a_repeat_on_the_page_is_due_when_it_says(cron: str, zone: str, after: str, due: str, _: str) -> None:
+def test_a_repeat_on_the_page_is_due_when_documented(cron: str, zone: str, after: str, due: str, _: str) -> None:
     moments = [parse_moment_ms(text) for text in due.split()]
     begins = first(cron, zone, parse_moment_ms(after))
     assert begins is not None
@@ -153,16 +153,16 @@ def test_the_example_of_a_message_id_has_the_parts_that_the_page_names() -> None
     assert parsed == MessageId(Shard("eu.orders", "3"), 1041, 1_767_225_630_000)
 
 
-def test_the_page_says_how_an_occurrence_is_called() -> None:
+def test_the_page_documents_how_an_occurrence_is_called() -> None:
     name = block("formats/message-id.md", "text").strip()
-    assert row_name(name, Terms(series=Series(every_ms=1000))) == f"{name}~1"
+    assert row_id_of(name, Terms(series=Series(every_ms=1000))) == f"{name}~1"
     assert MessageId.parse(f"{name}~2").occurrence == 2
     assert re.findall(r"\.<due_ms>~<n> +(.+)", (DOCS / "formats/message-id.md").read_text()) == [
         "occurrence n of a series, from 1 on"
     ]
 
 
-def test_the_page_says_under_which_key_a_cursor_stands() -> None:
+def test_the_page_documents_under_which_key_a_cursor_stands() -> None:
     key = shard_key(Shard("orders", "3")).decode()
     assert f"key `<topic>.<shard>`, here `{key}`" in (DOCS / "formats/cursor.md").read_text()
 
@@ -205,7 +205,7 @@ def test_the_page_names_every_outcome_with_its_reasons() -> None:
     assert set(REASONS) == set(Outcome)
 
 
-def test_the_page_says_in_which_partition_of_the_audit_a_shard_s_rows_stand() -> None:
+def test_the_page_documents_in_which_partition_of_the_audit_a_shard_s_rows_stand() -> None:
     found = re.findall(r"`orders\.3` of four is in partition (\d)", (DOCS / "formats/audit.md").read_text())
     assert found == [str(spread(Shard("orders", "3"), 4))]
 

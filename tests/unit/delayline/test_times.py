@@ -119,7 +119,7 @@ def test_anything_but_a_moment_is_refused(text: str) -> None:
         parse_moment_ms(text)
 
 
-def test_a_number_that_looks_like_seconds_is_told_so() -> None:
+def test_a_number_that_looks_like_seconds_is_refused_with_that_hint() -> None:
     with pytest.raises(MalformedDirective, match="looks like seconds"):
         parse_moment_ms("1767225630")
 
@@ -144,7 +144,7 @@ def test_a_moment_is_written_in_utc_with_milliseconds() -> None:
 
 
 @pytest.mark.parametrize("moment_ms", [10**15, 10**30, -(10**15)])
-def test_a_moment_that_rfc_3339_cannot_say_stays_a_number(moment_ms: int) -> None:
+def test_a_moment_that_rfc_3339_cannot_express_stays_a_number(moment_ms: int) -> None:
     assert format_moment(moment_ms) == str(moment_ms)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from delayline.clock import ManualClock
+from delayline.names import installation
 from mq.embedded import EmbeddedQueue
 from mq.embedded.folder import Folder
 from mq.embedded.log import RocksLog
-from mq.local.queue import LocalLimits, installation
+from mq.local.queue import LocalLimits
 
 OpenQueue = Callable[..., EmbeddedQueue]
 

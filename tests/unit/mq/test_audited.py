@@ -19,7 +19,7 @@ def test_metadata_that_are_not_ours_are_refused(text: str) -> None:
         decode_metadata(7, text)
 
 
-def test_the_file_says_it_of_every_shard_at_once() -> None:
+def test_the_file_has_the_positions_of_every_shard_at_once() -> None:
     found = decode_positions(b'{"v":1,"at":5,"positions":{"orders":{"0":7,"1":0},"mail":{"3":1}}}\n')
     assert found.by_shard == {
         Shard("orders", "0"): Audited(7, 5),

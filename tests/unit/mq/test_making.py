@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from delayline.clock import ManualClock
 from mq.errors import TopicUnknown
-from mq.making import SAID_AGAIN_S, WINDOW_S, Making
+from mq.making import LOGGED_AGAIN_S, WINDOW_S, Making
 from mq.memory import MemoryQueue
 
 
@@ -33,14 +33,14 @@ def test_none_may_be_made_where_the_bound_is_zero() -> None:
         Making(0, ManualClock()).check("a", "orders")
 
 
-def test_what_is_not_made_is_said_once_in_a_while_by_the_topic_it_comes_from() -> None:
+def test_what_is_not_made_is_logged_once_in_a_while_by_the_topic_it_comes_from() -> None:
     clock = ManualClock()
     making = Making(0, clock)
     with capture_logs() as lines:
         for name, target in [("a", "orders"), ("b", "orders"), ("c", "mail"), ("d", "orders")]:
             with pytest.raises(TopicUnknown):
                 making.check(name, target)
-        clock.advance(int(SAID_AGAIN_S * 1000))
+        clock.advance(int(LOGGED_AGAIN_S * 1000))
         with pytest.raises(TopicUnknown):
             making.check("e", "orders")
     assert [(line["topic"], line["missing"]) for line in lines] == [("orders", "a"), ("mail", "c"), ("orders", "e")]
@@ -48,8 +48,7 @@ def test_what_is_not_made_is_said_once_in_a_while_by_the_topic_it_comes_from() -
 
 def test_a_queue_gives_a_topic_that_is_there_and_makes_no_more_than_the_bound() -> None:
     queue = MemoryQueue(namespace="delayline", clock=ManualClock(), group_topics_max=2)
-    queue.ensure_topic("orders")
-    target = queue.topic_named("orders")
+    target = queue.ensure_topic("orders")
     made = [queue.group_topic(f"delayline.retry.g{n}", target) for n in (1, 2, 1, 2)]
     assert len({topic.name for topic in made}) == 2
     with pytest.raises(TopicUnknown, match=r"retry\.topics_made_max"):

@@ -5,7 +5,17 @@ from typing import Any
 
 from reconcile.logic.ledger import WINDOW_MS, Category
 from reconcile.logic.plan import Cluster
-from reconcile.report.summary import Finding, Ledger, Malformed, NotJudged, Point, State, Summary, Topic, Window
+from reconcile.report.summary import (
+    Finding,
+    Ledger,
+    Malformed,
+    NotJudged,
+    Point,
+    State,
+    Summary,
+    TopicSummary,
+    WindowSummary,
+)
 
 AT_MS = 1_767_225_600_000
 CLUSTER = Cluster("kafka", "MkU3OEVBNTcwNTJENDM2Qk", "delayline")
@@ -22,17 +32,17 @@ BAD_DAYS: dict[str, dict[int, dict[str, int]]] = {
 }
 
 
-def windows(topic: str, count: int = 288) -> list[Window]:
+def windows(topic: str, count: int = 288) -> list[WindowSummary]:
     rnd = random.Random(topic)
     return [_window(topic, n, count, rnd) for n in range(count)]
 
 
-def _window(topic: str, number: int, count: int, rnd: random.Random) -> Window:
+def _window(topic: str, number: int, count: int, rnd: random.Random) -> WindowSummary:
     lateness = [rnd.randrange(limit) for limit in (1, 30, 200, 400, 90, 12, 3, 2, 1, 1, 2)]
     found = BAD_DAYS.get(topic, {}).get(number, {})
     late = found.get(Category.LATE, 0)
     lateness += [0] * 6 + [late]
-    return Window(
+    return WindowSummary(
         topic=topic,
         window_ms=AT_MS - (count - number) * WINDOW_MS,
         run=7,
@@ -44,7 +54,7 @@ def _window(topic: str, number: int, count: int, rnd: random.Random) -> Window:
     )
 
 
-def topic(name: str, shown: list[Window], **fields: Any) -> Topic:
+def topic(name: str, shown: list[WindowSummary], **fields: Any) -> TopicSummary:
     """Its ledger and its findings are those of its windows."""
     found: dict[str, int] = {}
     for window in shown:
@@ -61,7 +71,7 @@ def topic(name: str, shown: list[Window], **fields: Any) -> Topic:
         surplus=found.get(Category.ORPHAN, 0),
     )
     fields = {"closed_until_ms": AT_MS, "fresh": found, "findings": found, "ledger": ledger} | fields
-    return Topic(topic=name, **fields)
+    return TopicSummary(topic=name, **fields)
 
 
 def finding(category: str, name: str, number: int, **fields: Any) -> Finding:
@@ -101,8 +111,10 @@ def summary(**fields: Any) -> Summary:
         topic(name, [window for window in shown if window.topic == name], **states.get(name, {})) for name in BAD_DAYS
     ]
     topics += [
-        Topic(topic="mail-digest", state=State.STALLED, reason="shard 2 has said nothing since 2025-12-31T21:10:00Z"),
-        Topic(topic="invoices.overdue", state=State.RECREATED, reason="the buffer topic was made anew"),
+        TopicSummary(
+            topic="mail-digest", state=State.STALLED, reason="shard 2 has reported nothing since 2025-12-31T21:10:00Z"
+        ),
+        TopicSummary(topic="invoices.overdue", state=State.RECREATED, reason="the buffer topic was made anew"),
     ]
     findings = [
         finding(category, name, 10 * number + n, lateness_ms={"early": -4_200, "late": 90_000}.get(category))

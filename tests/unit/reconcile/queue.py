@@ -1,7 +1,7 @@
 """A queue for tests of the protocol: buffers and an audit as lists in memory, and stages that keep sets of rows in
 files.
 
-The audit is told as `("row", topic, shard, offset)` and `("mark", topic, shard, next, low_ms, pending)`; its
+The audit is written as `("row", topic, shard, offset)` and `("mark", topic, shard, next, low_ms, pending)`; its
 offset is its place in the list. Records of a buffer have nothing but their offset and a due time.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from reconcile.directory.files import Files
-from reconcile.directory.runs import Merging, Said
+from reconcile.directory.runs import AuditRead, Merging
 from reconcile.logic.advance import Counted, Judgement, Task
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
 from reconcile.logic.manifest import Judged, Manifest, Plan, Reads, Totals
@@ -70,14 +70,14 @@ class FakeStages:
     def __init__(self, queue: FakeQueue, files: Files, step: Callable[[str], None] = lambda name: None) -> None:
         self._queue, self._files, self._step = queue, files, step
 
-    def marks(self, plan: Plan) -> Said:
+    def marks(self, plan: Plan) -> AuditRead:
         self._step("marks")
         marks: dict[str, dict[int, list[Mark]]] = defaultdict(lambda: defaultdict(list))
-        for offset, (kind, *said) in self._audit(plan):
+        for offset, (kind, *fields) in self._audit(plan):
             if kind == "mark":
-                topic, shard, after, low_ms, pending = said
+                topic, shard, after, low_ms, pending = fields
                 marks[topic][shard].append(Mark(plan.held.at_ms, after, low_ms, pending, offset))
-        return Said(marks, dict.fromkeys(plan.lost, plan.held.at_ms))
+        return AuditRead(marks, dict.fromkeys(plan.lost, plan.held.at_ms))
 
     def _audit(self, plan: Plan) -> Iterator[tuple[int, tuple[Any, ...]]]:
         for part in plan.audit.values():
@@ -89,7 +89,7 @@ class FakeStages:
         self._step("count")
         ends = {(read.topic, read.shard): read.end for read in reads.reads}
         staged = [placed(*place) for place in self._read(f"stage/run={plan.run - 1}/ahead")]
-        staged += [placed(*said) for _, (kind, *said) in self._audit(plan) if kind == "row"]
+        staged += [placed(*fields) for _, (kind, *fields) in self._audit(plan) if kind == "row"]
         known = [place for place in staged if place[:2] in ends]
         ahead = [place for place in known if place[2] >= ends[place[:2]]]
         done = [place for place in known if place[2] < ends[place[:2]]]
@@ -174,8 +174,8 @@ class FakeStages:
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         self._step("report")
-        said = {name: topic.judged for name, topic in manifest.topics.items()}
-        return {"summary.json": msgspec.json.encode((manifest.run, said)), "report.html": b"%d" % manifest.run}
+        judged = {name: topic.judged for name, topic in manifest.topics.items()}
+        return {"summary.json": msgspec.json.encode((manifest.run, judged)), "report.html": b"%d" % manifest.run}
 
     def _due(self, place: tuple[str, int, int]) -> int:
         topic, shard, offset = place

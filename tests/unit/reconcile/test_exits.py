@@ -1,4 +1,4 @@
-"""Each exit code of the reconcile commands has one meaning, and documents and help say the same."""
+"""Each exit code of the reconcile commands has one meaning, and documents and help agree."""
 
 import re
 from pathlib import Path
@@ -31,8 +31,8 @@ def test_the_command_line_s_page_has_them_in_words() -> None:
 
 @pytest.mark.parametrize("command", ["run", "repair"])
 def test_the_help_of_each_command_has_them(command: str) -> None:
-    said = squeezed(CliRunner().invoke(app, ["reconcile", command, "--help"]).output)
-    assert [f" {code.value} {code.name.lower().replace('_', ' ')}" in said for code in Exit] == [True] * len(Exit)
+    output = squeezed(CliRunner().invoke(app, ["reconcile", command, "--help"]).output)
+    assert [f" {code.value} {code.name.lower().replace('_', ' ')}" in output for code in Exit] == [True] * len(Exit)
 
 
 def test_the_help_of_the_module_has_them(capsys: pytest.CaptureFixture[str]) -> None:

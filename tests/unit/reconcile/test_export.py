@@ -219,7 +219,7 @@ def test_an_export_that_is_killed_loses_nothing_and_doubles_nothing(
     assert windows(tables) == {1: 4, 3: 2}
 
 
-def test_an_export_that_another_one_has_overtaken_is_told_and_doubles_nothing(
+def test_an_export_that_another_one_has_overtaken_is_reported_and_doubles_nothing(
     ledger: Ledger, tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exported(ledger, tables)
@@ -299,7 +299,7 @@ def test_tables_do_not_lie_in_the_ledger(ledger: Ledger, tmp_path: Path, where: 
         export(ledger.folder, str(tmp_path / where))
 
 
-def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
+def test_what_is_no_ledger_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="has no run that has ended"):
         export(tmp_path / "nowhere", str(tmp_path / "tables"))
     with pytest.raises(ConfigError, match="must be a folder of this machine"):
@@ -318,7 +318,7 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return 0
 
 
-def test_the_command_says_what_it_has_done(
+def test_the_command_prints_what_it_has_done(
     ledger: Ledger, tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(monkeypatch, str(ledger.folder), "--to", str(tables)) == 0
@@ -339,7 +339,7 @@ def test_the_command_needs_neither_java_nor_spark(ledger: Ledger, tables: Path, 
     assert len(ids(tables)) == 3
 
 
-def test_without_its_package_the_command_says_what_installs_it(ledger: Ledger, tables: Path, tmp_path: Path) -> None:
+def test_without_its_package_the_command_names_what_installs_it(ledger: Ledger, tables: Path, tmp_path: Path) -> None:
     (tmp_path / "deltalake.py").write_text("raise ModuleNotFoundError(name='deltalake')")
     program = [str(Path(sys.executable).with_name("delayline")), "reconcile", "export"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""Whom a run tells how it has ended, and that nothing they do can hold it up, or change what it has judged."""
+"""Where a run reports how it has ended, and that nothing they do can hold it up, or change what it has judged."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from reconcile import entry, notices
 from reconcile.__main__ import main as reconcile_main
 from reconcile.errors import CannotJudge, RunInProgress
 from reconcile.exits import Exit
-from reconcile.notices import BODY_BYTES_MAX, Limits, Notice, Notices, Place, Untold, notice_of
+from reconcile.notices import BODY_BYTES_MAX, Limits, Notice, Notices, Recipient, Unsent, notice_of
 from reconcile.report.metrics import render_metrics
 from reconcile.report.summary import NotJudged, Summary
 from reconcile.settings import JobSettings
@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 class Answering:
-    """A server that answers as it is told, one request after the other, and the last way from then on."""
+    """A server that answers as scripted, one request after the other, and the last way from then on."""
 
     def __init__(self, *ways: Callable[[BaseHTTPRequestHandler], None]) -> None:
         self.seen: list[Request] = []
@@ -120,20 +120,20 @@ def serve() -> Iterator[Serve]:
         server.close()
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     notices: Notices
-    untold: list[Untold]
+    unsent: list[Unsent]
 
 
-def telling(
+def reporting(
     *, metrics: str | None = None, webhook: str | None = None, token: str = "", limits: Limits = QUICK
-) -> Told:
-    untold: list[Untold] = []
+) -> Reported:
+    unsent: list[Unsent] = []
     pushed, hooked = (
-        Place(option=option, url=url, token=token) if url else None
+        Recipient(option=option, url=url, token=token) if url else None
         for option, url in (("--push-metrics", metrics), ("--webhook", webhook))
     )
-    return Told(Notices("delayline", pushed, hooked, untold.append, limits), untold)
+    return Reported(Notices("delayline", pushed, hooked, unsent.append, limits), unsent)
 
 
 def clean() -> Summary:
@@ -142,10 +142,10 @@ def clean() -> Summary:
 
 def test_the_metrics_of_every_run_are_pushed_as_they_stand_in_the_file(serve: Serve) -> None:
     gateway = serve()
-    told = telling(metrics=f"{gateway.url}/below/", token=SECRET)
+    made = reporting(metrics=f"{gateway.url}/below/", token=SECRET)
     for one in (clean(), summary()):
-        told.notices.ended(one)
-    assert told.untold == []
+        made.notices.ended(one)
+    assert made.unsent == []
     assert [(one.method, one.path) for one in gateway.seen] == [
         ("PUT", "/below/metrics/job/delayline-reconcile/namespace/delayline")
     ] * 2
@@ -156,24 +156,34 @@ def test_the_metrics_of_every_run_are_pushed_as_they_stand_in_the_file(serve: Se
 
 def test_a_comparison_with_the_topics_has_no_metrics_to_push(serve: Serve) -> None:
     gateway = serve()
-    telling(metrics=gateway.url).notices.ended(replace(clean(), against="targets"))
+    reporting(metrics=gateway.url).notices.ended(replace(clean(), against="targets"))
     assert gateway.seen == []
 
 
 def test_a_webhook_hears_of_what_is_wrong_and_not_of_a_clean_run(serve: Serve) -> None:
     hook = serve()
-    told = telling(webhook=f"{hook.url}/hooks/1?key=2")
-    told.notices.ended(clean())
+    made = reporting(webhook=f"{hook.url}/hooks/1?key=2")
+    made.notices.ended(clean())
     assert hook.seen == []
-    told.notices.ended(summary())
+    made.notices.ended(summary())
     (request,) = hook.seen
-    said = json.loads(request.body)
-    assert (request.method, request.path, told.untold) == ("POST", "/hooks/1?key=2", [])
+    document = json.loads(request.body)
+    assert (request.method, request.path, made.unsent) == ("POST", "/hooks/1?key=2", [])
     assert request.headers["content-type"] == "application/json"
     assert "authorization" not in request.headers
-    assert (said["v"], said["run"], said["exit_code"], said["verdict"], said["why"]) == (1, 7, 2, "found", None)
-    assert (said["namespace"], said["cluster"]["id"], said["against"]) == ("delayline", CLUSTER.id, "audit")
-    assert said["fresh"] == {
+    assert (document["v"], document["run"], document["exit_code"], document["verdict"], document["why"]) == (
+        1,
+        7,
+        2,
+        "found",
+        None,
+    )
+    assert (document["namespace"], document["cluster"]["id"], document["against"]) == (
+        "delayline",
+        CLUSTER.id,
+        "audit",
+    )
+    assert document["fresh"] == {
         "missing": 4,
         "late": 11,
         "duplicated": 1,
@@ -183,34 +193,38 @@ def test_a_webhook_hears_of_what_is_wrong_and_not_of_a_clean_run(serve: Serve) -
         "two_outcomes": 1,
         "unauditable": 17,
     }
-    assert [one["topic"] for one in said["topics"]][-1] == "trial-endings"  # nothing is wrong there
-    assert (said["topics"][-2]["state"], said["topics_total"]) == ("recreated", 6)
-    assert (len(said["findings"]), said["findings_total"], said["findings"][0]["category"]) == (20, 45, "missing")
-    assert (len(said["not_judged"]), said["not_judged_total"]) == (3, 3)
+    assert [one["topic"] for one in document["topics"]][-1] == "trial-endings"  # nothing is wrong there
+    assert (document["topics"][-2]["state"], document["topics_total"]) == ("recreated", 6)
+    assert (len(document["findings"]), document["findings_total"], document["findings"][0]["category"]) == (
+        20,
+        45,
+        "missing",
+    )
+    assert (len(document["not_judged"]), document["not_judged_total"]) == (3, 3)
 
 
 @pytest.mark.parametrize("exit_code", [Exit.FAILED, Exit.CANNOT_JUDGE, Exit.USAGE])
 def test_a_webhook_hears_of_a_run_that_came_to_no_judgement(serve: Serve, exit_code: Exit) -> None:
     hook = serve()
-    telling(webhook=hook.url).notices.failed(exit_code, "why" * 1_000)
-    said = json.loads(hook.seen[0].body)
-    assert (said["exit_code"], said["verdict"], said["run"]) == (
+    reporting(webhook=hook.url).notices.failed(exit_code, "why" * 1_000)
+    document = json.loads(hook.seen[0].body)
+    assert (document["exit_code"], document["verdict"], document["run"]) == (
         exit_code,
         exit_code.name.lower().replace("_", " "),
         None,
     )
-    assert (said["why"][:6], len(said["why"])) == ("whywhy", 500)
+    assert (document["why"][:6], len(document["why"])) == ("whywhy", 500)
 
 
 def test_what_is_posted_is_bounded(serve: Serve) -> None:
     hook = serve()
     wide = [finding("missing", "t" * 4_000, n) for n in range(200)]
     why = [NotJudged(what="gap", why="w" * 100_000) for _ in range(50)]
-    telling(webhook=hook.url).notices.ended(summary(findings=wide, findings_total=10_000, not_judged=why))
-    said = json.loads(hook.seen[0].body)
+    reporting(webhook=hook.url).notices.ended(summary(findings=wide, findings_total=10_000, not_judged=why))
+    document = json.loads(hook.seen[0].body)
     assert len(hook.seen[0].body) <= BODY_BYTES_MAX
-    assert (len(said["findings"]), said["findings_total"], said["not_judged_total"]) == (5, 10_000, 50)
-    assert len(said["not_judged"][0]["why"]) == 500
+    assert (len(document["findings"]), document["findings_total"], document["not_judged_total"]) == (5, 10_000, 50)
+    assert len(document["not_judged"][0]["why"]) == 500
     huge = summary(findings=[finding("missing", "t" * 200_000, 1)], findings_total=1)
     body = notices.body_of(notice_of(huge))
     assert (len(body) <= BODY_BYTES_MAX, json.loads(body)["findings"]) == (True, [])
@@ -218,67 +232,67 @@ def test_what_is_posted_is_bounded(serve: Serve) -> None:
 
 def test_what_fails_for_a_moment_is_tried_again(serve: Serve) -> None:
     hook = serve(status(500), status(429), status(204))
-    told = telling(webhook=hook.url)
-    told.notices.ended(summary())
-    assert (len(hook.seen), told.untold) == (3, [])
+    made = reporting(webhook=hook.url)
+    made.notices.ended(summary())
+    assert (len(hook.seen), made.unsent) == (3, [])
 
 
 def test_it_is_tried_three_times_and_no_more(serve: Serve) -> None:
     hook = serve(status(500))
-    told = telling(webhook=hook.url)
-    told.notices.ended(summary())
+    made = reporting(webhook=hook.url)
+    made.notices.ended(summary())
     host = hook.url.removeprefix("http://")
-    assert (len(hook.seen), told.untold) == (3, [Untold("webhook not called", host, "it answers 500")])
+    assert (len(hook.seen), made.unsent) == (3, [Unsent("webhook not called", host, "it answers 500")])
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 413])
 def test_what_is_refused_is_not_tried_again(serve: Serve, code: int) -> None:
     gateway = serve(status(code))
-    told = telling(metrics=gateway.url)
-    told.notices.ended(clean())
-    assert (len(gateway.seen), [one.why for one in told.untold]) == (1, [f"it answers {code}"])
+    made = reporting(metrics=gateway.url)
+    made.notices.ended(clean())
+    assert (len(gateway.seen), [one.why for one in made.unsent]) == (1, [f"it answers {code}"])
 
 
 def test_a_redirect_is_not_followed(serve: Serve) -> None:
     elsewhere = serve()
     hook = serve(status(307, location=elsewhere.url))
-    told = telling(webhook=hook.url, token=SECRET)
-    told.notices.ended(summary())
+    made = reporting(webhook=hook.url, token=SECRET)
+    made.notices.ended(summary())
     assert (len(hook.seen), elsewhere.seen) == (1, [])
-    assert told.untold[0].why == "it answers 307, and redirects are not followed"
+    assert made.unsent[0].why == "it answers 307, and redirects are not followed"
 
 
 def test_nobody_there_is_no_failure_of_the_run() -> None:
-    told = telling(webhook=f"http://user:{SECRET}@127.0.0.1:{free_port()}/{SECRET}?{SECRET}", token=SECRET)
-    told.notices.ended(summary())
-    assert [one.why for one in told.untold] == ["no answer (ConnectError)"]
-    assert SECRET not in repr(told.untold)
+    made = reporting(webhook=f"http://user:{SECRET}@127.0.0.1:{free_port()}/{SECRET}?{SECRET}", token=SECRET)
+    made.notices.ended(summary())
+    assert [one.why for one in made.unsent] == ["no answer (ConnectError)"]
+    assert SECRET not in repr(made.unsent)
 
 
 def test_one_that_hangs_is_given_up(serve: Serve) -> None:
     hook: Answering = serve(lambda request: hook.over.wait(30) and None)
-    told = telling(webhook=hook.url, limits=QUICK._replace(timeout_s=0.1))
+    made = reporting(webhook=hook.url, limits=QUICK._replace(timeout_s=0.1))
     began_s = time.monotonic()
-    told.notices.ended(summary())
+    made.notices.ended(summary())
     assert time.monotonic() - began_s < 10
-    assert ([one.why for one in told.untold], len(hook.seen)) == (["no answer (ReadTimeout)"], 3)
+    assert ([one.why for one in made.unsent], len(hook.seen)) == (["no answer (ReadTimeout)"], 3)
 
 
-def test_one_that_says_a_byte_now_and_then_is_given_up(serve: Serve) -> None:
+def test_one_that_sends_a_byte_now_and_then_is_given_up(serve: Serve) -> None:
     hook = serve(trickling)
-    told = telling(webhook=hook.url, limits=QUICK._replace(within_s=0.5))
+    made = reporting(webhook=hook.url, limits=QUICK._replace(within_s=0.5))
     began_s = time.monotonic()
-    told.notices.ended(summary())
+    made.notices.ended(summary())
     assert time.monotonic() - began_s < 5
-    assert [one.why for one in told.untold] == ["no whole answer within 0.5 s"]
+    assert [one.why for one in made.unsent] == ["no whole answer within 0.5 s"]
 
 
 def test_an_answer_is_not_read(serve: Serve) -> None:
     hook = serve(endless)
-    told = telling(webhook=hook.url)
+    made = reporting(webhook=hook.url)
     began_s = time.monotonic()
-    told.notices.ended(summary())
-    assert (told.untold, time.monotonic() - began_s < 10) == ([], True)
+    made.notices.ended(summary())
+    assert (made.unsent, time.monotonic() - began_s < 10) == ([], True)
 
 
 def test_the_page_shows_what_is_posted() -> None:
@@ -299,24 +313,24 @@ def test_the_page_shows_what_is_posted() -> None:
 )
 def test_what_is_no_address_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ConfigError, match="--webhook: expected http://") as refused:
-        Place(option="--webhook", url=url, token=SECRET)
+        Recipient(option="--webhook", url=url, token=SECRET)
     assert url == "" or url not in str(refused.value).replace("http://HOST", "")
 
 
 def test_a_token_that_no_header_can_hold_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError, match="--webhook: its token") as refused:
-        Place(option="--webhook", url="http://there", token=f"{SECRET}\r\nx: y")
+        Recipient(option="--webhook", url="http://there", token=f"{SECRET}\r\nx: y")
     assert SECRET not in str(refused.value)
 
 
 def test_what_is_secret_is_not_shown() -> None:
-    place = Place(option="--webhook", url=f"http://there/{SECRET}", token=SECRET)
+    place = Recipient(option="--webhook", url=f"http://there/{SECRET}", token=SECRET)
     job = JobSettings(output="there", webhook=place.url, push_metrics=place.url)
     assert SECRET not in f"{place!r} {job!r}"
 
 
 class Outcome:
-    """A run that ends as it is told."""
+    """A run that ends as scripted."""
 
     def __init__(self, ends: Any) -> None:
         self._ends = ends
@@ -348,14 +362,20 @@ def settings(folder: Path, **variables: str) -> Settings:
         (ConfigError("there is no java"), 64),
     ],
 )
-def test_a_run_tells_what_its_exit_code_says(
+def test_a_run_s_summary_agrees_with_its_exit_code(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ends: Any, code: int
 ) -> None:
     hook, gateway = serve(), serve()
-    told = settings(tmp_path, webhook=f"{hook.url}/a", webhook_token=SECRET, push_metrics=f"{gateway.url}/b")
+    configured = settings(tmp_path, webhook=f"{hook.url}/a", webhook_token=SECRET, push_metrics=f"{gateway.url}/b")
     monkeypatch.setattr(entry, "run_job", Outcome(ends))
-    untold: list[Untold] = []
-    given: Any = (JobSettings(output="there", webhook=f"{hook.url}/c"), told, ManualClock(), None, untold.append)
+    unsent: list[Unsent] = []
+    given: Any = (
+        JobSettings(output="there", webhook=f"{hook.url}/c"),
+        configured,
+        ManualClock(),
+        None,
+        unsent.append,
+    )
     if isinstance(ends, Exception):
         with pytest.raises(type(ends)):
             entry.start(*given)
@@ -364,27 +384,27 @@ def test_a_run_tells_what_its_exit_code_says(
     (request,) = hook.seen
     assert request.path == "/c"  # the option goes first
     assert request.headers["authorization"] == f"Bearer {SECRET}"
-    assert (json.loads(request.body)["exit_code"], untold) == (code, [])
+    assert (json.loads(request.body)["exit_code"], unsent) == (code, [])
     pushed = [] if isinstance(ends, Exception) else ["/b/metrics/job/delayline-reconcile/namespace/delayline"]
     assert [one.path for one in gateway.seen] == pushed
 
 
-def test_a_run_ends_as_it_ended_where_nobody_could_be_told(
+def test_a_run_ends_as_it_ended_where_no_notice_could_be_sent(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     hook = serve(status(500))
     monkeypatch.setattr(entry, "run_job", Outcome(Verdict(summary(), 2)))
     monkeypatch.setattr(notices, "LIMITS", QUICK)
-    untold: list[Untold] = []
+    unsent: list[Unsent] = []
     job = JobSettings(output="there", webhook=hook.url, push_metrics=hook.url)
     shown: Any = None
-    assert entry.start(job, settings(tmp_path), ManualClock(), shown, untold.append).exit_code == 2
-    assert [one.what for one in untold] == ["metrics not pushed", "webhook not called"]
+    assert entry.start(job, settings(tmp_path), ManualClock(), shown, unsent.append).exit_code == 2
+    assert [one.what for one in unsent] == ["metrics not pushed", "webhook not called"]
 
 
-def test_nobody_is_told_where_nobody_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_sent_without_an_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(entry, "run_job", Outcome(Verdict(summary(), 2)))
-    monkeypatch.setattr(notices, "send", Outcome(AssertionError("somebody was told")))
+    monkeypatch.setattr(notices, "send", Outcome(AssertionError("a notice was sent")))
     shown: Any = None
     entry.start(JobSettings(output="there"), settings(tmp_path), ManualClock(), shown, print)
 
@@ -399,7 +419,7 @@ def test_an_address_that_cannot_be_is_refused_before_anything_is_read(
         entry.start(JobSettings(output="there"), settings(tmp_path, **{name: "there"}), ManualClock(), shown, print)
 
 
-def test_whoever_types_the_command_reads_who_was_not_told(
+def test_the_command_prints_which_notices_were_not_sent(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hook = serve(status(403))
@@ -410,14 +430,14 @@ def test_whoever_types_the_command_reads_who_was_not_told(
     monkeypatch.setattr("sys.argv", ["delayline", "reconcile", "run", *arguments])
     with pytest.raises(SystemExit) as ended:
         delayline_main()
-    host, said = hook.url.removeprefix("http://"), capsys.readouterr()
+    host, output = hook.url.removeprefix("http://"), capsys.readouterr()
     lines = [f"{what}: {host}: it answers 403\n" for what in ("metrics not pushed", "webhook not called")]
-    assert (ended.value.code, said.err) == (2, "".join(lines))
-    assert SECRET not in said.out
+    assert (ended.value.code, output.err) == (2, "".join(lines))
+    assert SECRET not in output.out
 
 
 @pytest.mark.usefixtures("logging_as_it_was")
-def test_the_module_warns_of_who_was_not_told(
+def test_the_module_warns_of_notices_that_were_not_sent(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hook = serve(status(403))

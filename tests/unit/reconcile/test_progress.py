@@ -1,4 +1,4 @@
-"""How far a run is: the arithmetic, who tells it, and that nothing of it can end a run."""
+"""How far a run is: the arithmetic, what shows it, and that nothing of it can end a run."""
 
 import io
 import time
@@ -14,15 +14,15 @@ from delayline.clock import ManualClock
 from reconcile.progress import (
     STAGES_MAX,
     Progress,
+    ProgressReporter,
     SparkCounts,
     Stage,
     Step,
-    Teller,
     duration,
     fields,
     in_words,
     progress,
-    telling_progress,
+    reporting_progress,
 )
 
 BUFFERS = Step("reading the buffers", rows=1_000)
@@ -50,15 +50,15 @@ def test_what_is_left_follows_from_what_was_planned_and_what_is_done(
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("state", "line"),
     [
         (Progress(BUFFERS, 10, 250, 30), "reading the buffers: 250 of 1,000 rows, 25 rows/s, about 30 s to go"),
         (Progress(Step("judging"), 4_000, 8), "judging: 8 rows, 0 rows/s, 1 h 6 min so far"),
         (Progress(Step("judging"), 7), "judging: 7 s so far"),  # nobody can count
     ],
 )
-def test_it_is_one_line(told: Progress, line: str) -> None:
-    assert in_words(told) == line
+def test_it_is_one_line(state: Progress, line: str) -> None:
+    assert in_words(state) == line
 
 
 def test_a_log_line_has_what_is_known() -> None:
@@ -81,7 +81,7 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 
 
 class Heard:
-    """A show that keeps what it was told."""
+    """A show that keeps what it was given."""
 
     every_s = 10.0
 
@@ -91,8 +91,8 @@ class Heard:
     def begins(self, step: Step) -> None:
         self.lines.append(step.doing)
 
-    def goes_on(self, told: Progress) -> None:
-        self.lines.append(in_words(told))
+    def goes_on(self, state: Progress) -> None:
+        self.lines.append(in_words(state))
 
     def ends(self) -> None:
         self.lines.append("end")
@@ -116,21 +116,23 @@ class Unreachable:
         raise RuntimeError("there is no driver here")
 
 
-def test_it_is_told_every_so_often_of_the_step_that_goes_on() -> None:
+def test_the_progress_of_a_step_is_shown_at_intervals() -> None:
     clock, heard = ManualClock(), Heard()
-    teller = Teller(Counted([], [Stage(1, shuffled=200)], [Stage(1, shuffled=400)], [Stage(2, read=9)]), heard, clock)
-    teller.turn()
+    reporter = ProgressReporter(
+        Counted([], [Stage(1, shuffled=200)], [Stage(1, shuffled=400)], [Stage(2, read=9)]), heard, clock
+    )
+    reporter.turn()
     assert heard.lines == []  # nothing has begun
-    teller.say(BUFFERS)
+    reporter.begin(BUFFERS)
     for _ in range(3):
         clock.advance(5_000)
-        teller.turn()
-    teller.say(Step("judging"))
+        reporter.turn()
+    reporter.begin(Step("judging"))
     clock.advance(10_000)
-    teller.turn()
-    teller.end()
+    reporter.turn()
+    reporter.end()
     clock.advance(60_000)
-    teller.turn()
+    reporter.turn()
     assert heard.lines == [
         "reading the buffers",
         "reading the buffers: 200 of 1,000 rows, 20 rows/s, about 40 s to go",
@@ -140,13 +142,13 @@ def test_it_is_told_every_so_often_of_the_step_that_goes_on() -> None:
     ]
 
 
-def test_where_nobody_counts_the_step_and_its_time_are_told_and_nobody_asks_again() -> None:
+def test_without_counts_the_step_and_its_time_are_shown_and_counts_are_not_asked_again() -> None:
     clock, heard, counts = ManualClock(), Heard(), Unreachable()
-    teller = Teller(counts, heard, clock)
-    teller.say(BUFFERS)
+    reporter = ProgressReporter(counts, heard, clock)
+    reporter.begin(BUFFERS)
     for _ in range(2):
         clock.advance(10_000)
-        teller.turn()
+        reporter.turn()
     assert heard.lines[1:] == ["reading the buffers: 10 s so far", "reading the buffers: 20 s so far"]
     assert counts.looks == 1
 
@@ -162,11 +164,11 @@ class Gone(Heard):
 
 def test_a_run_goes_on_where_nobody_hears() -> None:
     clock = ManualClock()
-    teller = Teller(Counted(), Gone(), clock)
-    teller.say(BUFFERS)
+    reporter = ProgressReporter(Counted(), Gone(), clock)
+    reporter.begin(BUFFERS)
     clock.advance(10_000)
-    teller.turn()
-    teller.end()
+    reporter.turn()
+    reporter.end()
 
 
 @pytest.mark.parametrize("error", [None, ValueError])
@@ -175,8 +177,8 @@ def test_the_thread_ends_with_the_run_however_that_ends(error: type[Exception] |
 
     heard = Heard()
     try:
-        with telling_progress(Counted(), heard, ManualClock(), poll_s=0.01) as say:
-            say(BUFFERS)
+        with reporting_progress(Counted(), heard, ManualClock(), poll_s=0.01) as begin:
+            begin(BUFFERS)
             if error:
                 raise error
     except ValueError:
@@ -185,10 +187,10 @@ def test_the_thread_ends_with_the_run_however_that_ends(error: type[Exception] |
     assert heard.lines == ["reading the buffers", "end"]
 
 
-def test_the_thread_tells_without_being_asked() -> None:
+def test_the_thread_reports_without_being_asked() -> None:
     heard, clock = Heard(), ManualClock()
-    with telling_progress(Counted(), heard, clock, poll_s=0.01) as say:
-        say(BUFFERS)
+    with reporting_progress(Counted(), heard, clock, poll_s=0.01) as begin:
+        begin(BUFFERS)
         clock.advance(10_000)
         deadline = time.monotonic() + 10
         while len(heard.lines) < 2 and time.monotonic() < deadline:
@@ -219,8 +221,8 @@ class Store:
         counts = {"stageId": number, "inputRecords": self.known[number], "numTasks": 2, "numCompleteTasks": 1}
         counts |= {"shuffleWriteRecords": 0, "outputRecords": 0}
         status = SimpleNamespace(toString=lambda: "ACTIVE" if number in self.active else "COMPLETE")
-        told = {name: lambda value=value: value for name, value in counts.items()}
-        return SimpleNamespace(status=lambda: status, **told)
+        state = {name: lambda value=value: value for name, value in counts.items()}
+        return SimpleNamespace(status=lambda: status, **state)
 
 
 def counts_of(store: Store) -> SparkCounts:
@@ -254,7 +256,7 @@ def test_of_many_stages_so_many_are_asked_for_in_one_turn() -> None:
     assert store.asked == list(range(2 * STAGES_MAX))
 
 
-# --- where it is told
+# --- where it is shown
 
 
 class Terminal(io.StringIO):
@@ -271,11 +273,11 @@ def test_on_a_terminal_it_is_one_line_which_is_gone_afterwards(monkeypatch: pyte
     shown.begins(BUFFERS)
     shown.goes_on(Progress(BUFFERS, 10, 250, 30))
     shown.ends()
-    said = terminal.getvalue()
-    assert "reading the buffers ..." in said
-    assert "reading the buffers: 250 of 1,000 rows," in said.replace("…", ",")
-    assert "to go" not in said  # it does not fit, and takes no second line
-    assert said.count("\r\x1b[2K") >= 2  # written anew, and taken away
+    output = terminal.getvalue()
+    assert "reading the buffers ..." in output
+    assert "reading the buffers: 250 of 1,000 rows," in output.replace("…", ",")
+    assert "to go" not in output  # it does not fit, and takes no second line
+    assert output.count("\r\x1b[2K") >= 2  # written anew, and taken away
 
 
 def test_elsewhere_it_is_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:

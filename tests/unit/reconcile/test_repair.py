@@ -23,7 +23,7 @@ from mq.contract import Append, Audited
 from mq.errors import ClaimLost, QueueUnavailable
 from reconcile.errors import CannotJudge, OtherCluster
 from reconcile.logic.plan import Cluster
-from reconcile.repair import UNREPAIRABLE, Repair, Step, Verdict, told_in
+from reconcile.repair import UNREPAIRABLE, Repair, RepairStep, Verdict, audit_partition
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan
 from tests.unit.delay_service.core.test_claims import HOUR, MINUTE, SECOND, delay, ids, own, restart
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
@@ -62,11 +62,11 @@ def plan_of(bench: Bench, *messages: LostMessage, **changes: object) -> RepairPl
     return msgspec.structs.replace(plan, **changes)
 
 
-def verdicts(steps: list[Step]) -> list[Verdict]:
+def verdicts(steps: list[RepairStep]) -> list[Verdict]:
     return [step.verdict for step in steps]
 
 
-def carry_out(bench: Bench, plan: RepairPlan) -> list[Step]:
+def carry_out(bench: Bench, plan: RepairPlan) -> list[RepairStep]:
     repair = repair_of(bench)
     repair.claim()
     return [repair.send(step) if step.found else step for step in repair.look(plan)]
@@ -240,21 +240,21 @@ def test_a_plan_from_before_what_is_left_of_the_audit_is_refused(bench: Bench) -
         repair_of(bench).look(plan_of(bench, lost, audit={"0": end + 1}))
 
 
-def test_a_partition_of_the_audit_that_is_away_may_tell_of_an_outcome(bench: Bench) -> None:
+def test_a_partition_of_the_audit_that_is_away_may_hold_an_outcome(bench: Bench) -> None:
     (lost,) = lose(bench)
     with pytest.raises(CannotJudge, match=r"audit, partition broker-a:3, is not there now"):
         repair_of(bench).look(plan_of(bench, lost, audit={"0": 0, "broker-a:3": 7}))
 
 
-def test_a_row_is_told_where_its_shards_owner_tells_its_own() -> None:
+def test_a_row_goes_where_the_rows_of_its_shard_are() -> None:
     names = ["broker-a:0", "broker-a:1", "broker-b:0", "broker-b:1"]
     shards = [Shard("orders", name) for name in ("broker-b:0", "broker-b:1", "broker-a:7")]
-    assert {told_in(shard, names).rpartition(":")[0] for shard in shards} == {"broker-a", "broker-b"}
-    assert all(told_in(shard, names).startswith(shard.name[:9]) for shard in shards)
-    assert told_in(ORDERS, [str(number) for number in range(5)]) == str(spread(ORDERS, 5))
+    assert {audit_partition(shard, names).rpartition(":")[0] for shard in shards} == {"broker-a", "broker-b"}
+    assert all(audit_partition(shard, names).startswith(shard.name[:9]) for shard in shards)
+    assert audit_partition(ORDERS, [str(number) for number in range(5)]) == str(spread(ORDERS, 5))
 
 
-def test_nothing_is_said_while_an_outcome_may_be_hidden(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_verdict_is_given_while_an_outcome_may_be_hidden(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(bench, *lose(bench))
     monkeypatch.setattr(bench.queue, "is_stable", lambda topic, partition, timeout_s: topic != NAMES.audit)
     with pytest.raises(CannotJudge, match="transaction has been open"):
@@ -309,7 +309,7 @@ def test_an_audit_record_that_cannot_be_read_may_be_an_outcome(bench: Bench, val
     plan = plan_of(bench, *lose(bench))
     bench.queue.append([Append(NAMES.audit, "0", encode_body(None, value))]).result()
     with pytest.raises(
-        CannotJudge, match=r"partition 0, offset \d+: .*; it may say .*: let the job write a new plan"
+        CannotJudge, match=r"partition 0, offset \d+: .*; it may hold .*: let the job write a new plan"
     ):
         repair_of(bench).look(plan)
 
@@ -318,7 +318,7 @@ def test_an_audit_record_that_cannot_be_read_may_be_an_outcome(bench: Bench, val
 
 
 def lose_successor(bench: Bench, moves_to_ms: int | None = None) -> LostSuccessor:
-    """Its row says that it was moved by two hours, and nothing carries it on."""
+    """By its row it was moved by two hours, and nothing carries it on."""
     (lost,) = lose(bench, delay(HOUR))
     row = AuditRow(lost.offset, lost.id, lost.due_ms, 0, Outcome.SUPERSEDED, lost.id, "rescheduled")
     bench.queue.append([Append(NAMES.audit, "0", body) for body in encode_audit(ORDERS, 1, 0, [row])]).result()
@@ -338,8 +338,8 @@ def test_a_lost_successor_comes_at_the_time_that_it_was_moved_to(bench: Bench) -
     bench.clock.advance(2 * HOUR)
     bench.turn(6)
     assert (early, ids(bench)) == ([], [lost.id.encode()])
-    said = sorted((row.offset == lost.offset, row.outcome, row.due_ms) for row in rows(bench))
-    assert said == [
+    outcomes = sorted((row.offset == lost.offset, row.outcome, row.due_ms) for row in rows(bench))
+    assert outcomes == [
         (False, Outcome.DELIVERED, lost.moves_to_ms),
         (True, Outcome.SUPERSEDED, lost.due_ms),
     ]
@@ -389,7 +389,7 @@ def test_a_successor_whose_last_record_was_trimmed_is_reported_as_lost(bench: Be
     assert (step.verdict, step.why) == (Verdict.LOST, "the buffer begins at offset 1")
 
 
-def test_nothing_is_said_of_successors_while_a_re_append_may_be_hidden(
+def test_no_verdict_is_given_on_successors_while_a_re_append_may_be_hidden(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of_successors(bench, lose_successor(bench))

@@ -9,7 +9,7 @@ from reconcile.settings import read_settings
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "error"),
     [
         ({"output": ""}, r"^--output: "),
         ({"reader": "oracle"}, r"^--reader: .* not 'oracle'"),
@@ -24,8 +24,8 @@ from reconcile.settings import read_settings
         ({"keep_rows": "90d", "against": "targets"}, r"^--keep-rows: it does not go with --against targets"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_an_option_that_cannot_be_is_refused(given: dict[str, Any], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
         read_settings({"output": "ledger", **given})
 
 

@@ -350,7 +350,7 @@ def refusing(code: int) -> Script:
     return lambda link, command: link.send(answer_to(command, code, remark="why"))
 
 
-def telling(fields: dict[str, str], code: int = 0, body: bytes = b"") -> Script:
+def answering(fields: dict[str, str], code: int = 0, body: bytes = b"") -> Script:
     return lambda link, command: link.send(answer_to(command, code, fields, body))
 
 
@@ -416,8 +416,8 @@ def test_a_broker_without_a_master_is_unreachable(clients: Clients) -> None:
         client.broker.send(Queue("topic", "b", 0), b"")
 
 
-def test_a_send_says_all_that_a_broker_needs(clients: Clients) -> None:
-    answer = telling({"msgId": "x", "queueId": "1", "queueOffset": "7", "recallHandle": "h"})
+def test_a_send_has_all_that_a_broker_needs(clients: Clients) -> None:
+    answer = answering({"msgId": "x", "queueId": "1", "queueOffset": "7", "recallHandle": "h"})
     client, peer = clients({Request.SEND_MESSAGE_V2: answer})
     sent = client.broker.send_later(QUEUE, b"body", {"KEYS": "k"}, born_ms=5, flag=2, reconsume_times=1).result()
     assert (sent.code, sent.answer.queue_offset, sent.answer.recall_handle) == (0, 7, "h")
@@ -435,7 +435,7 @@ def test_a_send_says_all_that_a_broker_needs(clients: Clients) -> None:
 
 
 def test_a_send_that_is_stored_less_safely_than_asked_for_is_sent(clients: Clients) -> None:
-    answer = telling({"msgId": "x", "queueId": "1", "queueOffset": "7"}, Answer.FLUSH_DISK_TIMEOUT)
+    answer = answering({"msgId": "x", "queueId": "1", "queueOffset": "7"}, Answer.FLUSH_DISK_TIMEOUT)
     client, _ = clients({Request.SEND_BATCH_MESSAGE: answer})
     assert client.broker.send_batch(QUEUE, [member(b"a", {})]).code == Answer.FLUSH_DISK_TIMEOUT
 
@@ -460,7 +460,7 @@ def test_a_send_whose_connection_ends_may_have_been_stored_and_the_route_is_aske
 
 
 def test_an_answer_that_lacks_what_it_needs_cannot_be_read(clients: Clients) -> None:
-    client, _ = clients({Request.GET_MAX_OFFSET: telling({})})
+    client, _ = clients({Request.GET_MAX_OFFSET: answering({})})
     with pytest.raises(Malformed, match="OffsetAnswer without offset"):
         client.broker.max_offset(QUEUE)
 
@@ -472,9 +472,9 @@ PULL_FIELDS = {"suggestWhichBrokerId": "0", "nextBeginOffset": "11", "minOffset"
     ("code", "status"),
     [(0, PullStatus.FOUND), (19, PullStatus.NOTHING_YET), (20, PullStatus.NONE_MATCH), (21, PullStatus.OFFSET_MOVED)],
 )
-def test_a_pull_says_where_to_go_on_whatever_it_brings(clients: Clients, code: int, status: PullStatus) -> None:
+def test_a_pull_has_where_to_go_on_whatever_it_brings(clients: Clients, code: int, status: PullStatus) -> None:
     body = encode_message(PLAIN) if code == 0 else b""
-    client, peer = clients({Request.PULL_MESSAGE: telling(PULL_FIELDS, code, body)})
+    client, peer = clients({Request.PULL_MESSAGE: answering(PULL_FIELDS, code, body)})
     found = client.broker.pull(QUEUE, 10, wait_s=5)
     assert (found.status, found.next_offset, found.min_offset, found.max_offset) == (status, 11, 1, 20)
     assert len(found.messages) == (code == 0)
@@ -482,12 +482,12 @@ def test_a_pull_says_where_to_go_on_whatever_it_brings(clients: Clients, code: i
 
 
 def test_a_pull_that_ends_within_a_message_cannot_be_read(clients: Clients) -> None:
-    client, _ = clients({Request.PULL_MESSAGE: telling(PULL_FIELDS, 0, encode_message(PLAIN)[:-1])})
+    client, _ = clients({Request.PULL_MESSAGE: answering(PULL_FIELDS, 0, encode_message(PLAIN)[:-1])})
     with pytest.raises(Malformed, match="no whole message"):
         client.broker.pull(QUEUE, 10)
 
 
-def test_what_cannot_be_said_is_refused_before_anything_is_sent(clients: Clients) -> None:
+def test_what_cannot_be_expressed_is_refused_before_anything_is_sent(clients: Clients) -> None:
     client, peer = clients(body_bytes_max=10)
     for act in (
         lambda: client.broker.send(QUEUE, bytes(11)),

@@ -92,7 +92,7 @@ def test_what_a_header_leaves_out_has_a_default() -> None:
     assert (found.language, bytes(found.body)) == (Language.OTHER, b"body")
 
 
-def test_a_header_without_a_code_is_refused_since_zero_would_say_success() -> None:
+def test_a_header_without_a_code_is_refused_since_zero_would_mean_success() -> None:
     with pytest.raises(Malformed, match="without code"):
         decode_frame(framed(b'{"flag":1}'))
 

@@ -71,7 +71,7 @@ def test_an_answer_to_what_was_never_asked_ends_the_connection(opaque: int) -> N
         answered(session, opaque)
 
 
-def test_a_peer_that_says_nothing_since_a_request_is_silent_and_one_that_says_anything_is_not() -> None:
+def test_a_peer_that_sends_nothing_since_a_request_is_silent_and_one_that_sends_anything_is_not() -> None:
     session = Session()
     asked(session, SOON)
     assert session.expired(SOON).is_silent
@@ -127,7 +127,7 @@ def test_numbers_begin_anew_and_pass_over_those_that_wait() -> None:
     found = [asked(session, LATER) for _ in range(3)]
     assert found == [0x7FFF_FFFF, 0, 2]
     assert len(answered(session, waiting)) == 1
-    assert answered(session, 77) == []  # from before, or from nowhere: it cannot be said any more
+    assert answered(session, 77) == []  # from before, or from nowhere: that is not known any more
 
 
 def test_a_frame_beyond_the_limit_is_refused() -> None:

@@ -114,7 +114,7 @@ def test_credentials_do_not_show_their_secret() -> None:
 # --- ext fields
 
 
-def test_the_two_layouts_of_a_send_say_the_same() -> None:
+def test_the_two_layouts_of_a_send_mean_the_same() -> None:
     letters = SEND.to_fields()
     assert letters == {"a": "group", "b": "topic", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "5", "h": "0"}
     names = SendMessage("group", "topic", 1, 0, 5, 0, batch=True, broker="a").to_fields()

@@ -88,7 +88,7 @@ def asked() -> Iterable[tuple[str, bytes]]:
 
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory: pytest.TempPathFactory) -> Spoken:
-    """What Java says, by name."""
+    """Java's output, by name."""
     try:
         lib = jars()
         if shutil.which("javac") is None:

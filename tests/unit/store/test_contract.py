@@ -159,7 +159,7 @@ def test_remove_stores_its_checkpoint(shard: ShardIndex) -> None:
 
 
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 100])
-def test_discard_drops_a_record_and_says_so(shard: ShardIndex, near_until_ms: int | None) -> None:
+def test_discard_drops_a_record_and_returns_true(shard: ShardIndex, near_until_ms: int | None) -> None:
     shard.put([entry(T0 + n, n) for n in range(3)], near_until_ms)
 
     assert shard.discard(Key(T0 + 1, 1))
@@ -169,7 +169,7 @@ def test_discard_drops_a_record_and_says_so(shard: ShardIndex, near_until_ms: in
 
 
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 100])
-def test_discard_of_an_absent_record_says_so_and_changes_nothing(
+def test_discard_of_an_absent_record_returns_false_and_changes_nothing(
     shard: ShardIndex, near_until_ms: int | None
 ) -> None:
     shard.put([entry(T0, 1)], near_until_ms)

@@ -97,7 +97,7 @@ def test_on_a_full_disk_delivery_goes_on_and_putting_resumes_with_the_space(smal
     assert left == [taken_in, *range(500, taken_in)]
 
 
-def test_an_index_on_a_disk_without_any_room_says_so_at_opening(small_disk: Path) -> None:
+def test_an_index_on_a_disk_without_any_room_is_an_error_at_opening(small_disk: Path) -> None:
     with (small_disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
         while ballast.write(b"x" * 4096):
             pass

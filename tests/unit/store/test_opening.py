@@ -1,4 +1,4 @@
-"""Which folders an index opens, and what it says about the others."""
+"""Which folders an index opens, and its error for the others."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor

@@ -28,12 +28,12 @@ The rule, for one producer id in one partition on one connection (a `Gate`):
     is answered 87 to a client that may write there.
  7. **What may be in a log is never called failed.** A batch of which a part is in T, or which may be in either log,
     either succeeds or ends in `Close`: the client sends the same sequences again, in order, on a new connection, and
-    they are recognised there. An error would be a lie that clients act on: librdkafka, told that a batch failed and
-    that the next is out of order (45), moves both to a new epoch, in which T would store the first a second time.
+    they are recognised there. An error would be a lie that clients act on: librdkafka, after an error for a batch and
+    45 (out of order) for the next, moves both to a new epoch, in which T would store the first a second time.
 
 **Not knowing D** (the first batch of a connection): B is asked (`Ask`) which sequence it expects. If it knows nothing
 of the epoch, and the batch begins it at 0 with a part for T, D = 0 and T judges the order. Else T is asked, and B
-again, until B says the same before and after: an earlier connection's last writes may still be on their way. They
+again, until B answers the same before and after: an earlier connection's last writes may still be on their way. They
 carry our sequences, so it does not matter when they land, but the answers of both logs must be of one moment. (Where
 D = 0 and T gets a part, T judges, and B is not asked again. An epoch that succeeds another on this connection, and
 begins at 0, has D = 0 unasked.) Then
@@ -49,7 +49,7 @@ is how many records from `base_sequence` on are in the logs, and as only the las
     ahead = 0            nothing is there: write both
     otherwise            the logs have lost something, or the batch is not next: 45
 
-A log that knows nothing of the epoch holds no part of the batch, whatever the sum says. A batch whose records could
+A log that knows nothing of the epoch holds no part of the batch, whatever the sum is. A batch whose records could
 not even be split (`refusal` without delayed records) never was in a log, and is refused.
 
 **Where an epoch begins.** The sum is right only for sequences behind the point where the epoch began in the logs.
@@ -93,7 +93,7 @@ The open ends, and how each is tied:
     that is refused with, also 51 when it is no longer repeated, is reported as B's answer.
   - A definite error of T, in a transaction or not: nothing was written by it, and the next batch may be numbered from
     the same sequence (Java does so), because nothing is remembered of the refused one.
-  - Wrap at 2**31: all arithmetic is modular, and sequence 0 says nothing about D.
+  - Wrap at 2**31: all arithmetic is modular, and sequence 0 means nothing for D.
   - Brokers forget a producer that has not written to a partition for `producer.id.expiration.ms` (a day by
     default). Forgotten by both: see above. Forgotten by T: T takes any sequence, and so do we. **Forgotten by B,
     while T remembers and the connection is new: D is lost**, and the batch is refused with 45. Java then starts a
@@ -118,6 +118,7 @@ from proxy.kafka.produce.sequencer.events import (
     SEQUENCES,
     Answer,
     Ask,
+    AskAnswered,
     AskFailed,
     Batch,
     BufferAnswered,
@@ -129,7 +130,6 @@ from proxy.kafka.produce.sequencer.events import (
     SendBuffer,
     SendTarget,
     TargetAnswered,
-    Told,
 )
 from proxy.kafka.produce.sequencer.session import GATES_MAX, Sequencer
 
@@ -138,6 +138,7 @@ __all__ = [
     "SEQUENCES",
     "Answer",
     "Ask",
+    "AskAnswered",
     "AskFailed",
     "Batch",
     "BufferAnswered",
@@ -150,5 +151,4 @@ __all__ = [
     "SendTarget",
     "Sequencer",
     "TargetAnswered",
-    "Told",
 ]

@@ -1,4 +1,4 @@
-"""Error codes by what they say about a batch."""
+"""Error codes by what they mean for a batch."""
 
 from kafkawire.protocol.errors import ErrorCode
 

@@ -16,7 +16,7 @@ class LogRole(Enum):
     BUFFER = "buffer"
 
 
-# --- what the gate is told
+# --- what the gate receives
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ class BufferAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AskAnswered:
     """The answer to an `Ask`: the sequence after the last one of this producer id **and epoch** in the log, modulo
     2**31; None where the log knows no such producer, or knows it under another epoch, which is then `other_epoch`.
 
@@ -92,7 +92,7 @@ class AskFailed:
     batch: Batch
 
 
-Event = Batch | TargetAnswered | BufferAnswered | Told | AskFailed
+Event = Batch | TargetAnswered | BufferAnswered | AskAnswered | AskFailed
 
 
 # --- what the gate wants done

@@ -12,6 +12,7 @@ from proxy.kafka.produce.sequencer.events import (
     SEQUENCES,
     Answer,
     Ask,
+    AskAnswered,
     AskFailed,
     Batch,
     BufferAnswered,
@@ -23,7 +24,6 @@ from proxy.kafka.produce.sequencer.events import (
     SendBuffer,
     SendTarget,
     TargetAnswered,
-    Told,
 )
 from proxy.kafka.produce.sequencer.known import Known, distance
 
@@ -56,7 +56,7 @@ class Gate:
         self._step = _Step.ASK_BUFFER
         self._thorough = False
         self._rounds = 0
-        self._told: dict[LogRole, Told] = {}
+        self._answers: dict[LogRole, AskAnswered] = {}
         self._succeeds = False
         self._start: int | None = None
         self._first: int | None = None
@@ -232,7 +232,7 @@ class Gate:
             raise Bug(f"an answer to nothing: {event}")
         if isinstance(event, AskFailed) and self._step in self._ASKING:
             self._close(event.batch, "the producer's state could not be asked for")
-        elif isinstance(event, Told) and self._ASKING.get(self._step) is event.side:
+        elif isinstance(event, AskAnswered) and self._ASKING.get(self._step) is event.side:
             self._hear(event)
         elif isinstance(event, TargetAnswered) and self._step in self._ON_TARGET:
             self._ON_TARGET[self._step](self, event.batch, event.code)
@@ -298,13 +298,13 @@ class Gate:
         if code in TAKEN:
             self._done(batch, verbatim=batch.immediate > 0)
         elif not batch.sequenced:
-            self._answer(batch, _as_told_to_client(code))
+            self._answer(batch, _code_for_client(code))
         elif code in LOST_TRACK:
             self._buffer_lost_track(batch)
         elif batch.immediate or code is None or code in AMBIGUOUS:
             self._close(batch, f"the buffer answered {code} to a batch that may be half written")
         else:
-            self._answer(batch, _as_told_to_client(code))
+            self._answer(batch, _code_for_client(code))
 
     def _buffer_lost_track(self, batch: Batch) -> None:
         if self._thorough:
@@ -316,17 +316,17 @@ class Gate:
     # --- what the brokers know
 
     def _ask(self, batch: Batch, *, thorough: bool = False) -> None:
-        """`thorough` when what was known has been contradicted: then T is asked whatever B says."""
-        self._known, self._thorough, self._rounds, self._told = None, thorough, 0, {}
+        """`thorough` when what was known has been contradicted: then T is asked whatever B answers."""
+        self._known, self._thorough, self._rounds, self._answers = None, thorough, 0, {}
         self._put(batch, _Step.ASK_BUFFER)
 
     def _put(self, batch: Batch, step: _Step) -> None:
         self._step = step
         self._out.append(Ask(batch, self._ASKING[step]))
 
-    def _hear(self, event: Told) -> None:
-        batch, before = event.batch, self._told.get(event.side)
-        self._told[event.side] = event
+    def _hear(self, event: AskAnswered) -> None:
+        batch, before = event.batch, self._answers.get(event.side)
+        self._answers[event.side] = event
         if event.other_epoch > batch.epoch:
             self._refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
         elif self._step is _Step.ASK_TARGET and self._target_judges(batch) and not self._is_early(batch):
@@ -343,8 +343,8 @@ class Gate:
             self._ask_target(batch)
 
     def _target_judges(self, batch: Batch) -> bool:
-        """Whether T itself will say if the batch is there: it gets a part, and D is 0."""
-        # rule seq-target: T gets no part of it and cannot say if it is there: twice.
+        """Whether T itself will answer if the batch is there: it gets a part, and D is 0."""
+        # rule seq-target: T gets no part of it and cannot know if it is there: twice.
         return not self._thorough and batch.immediate > 0 and self._next_of(LogRole.BUFFER) is None
 
     def _is_early(self, batch: Batch) -> bool:
@@ -362,11 +362,11 @@ class Gate:
             self._put(batch, _Step.ASK_TARGET)
 
     def _next_of(self, side: LogRole) -> int | None:
-        told = self._told.get(side)
-        return told.next_sequence if told else None
+        answer = self._answers.get(side)
+        return answer.next_sequence if answer else None
 
     def _conclude(self, batch: Batch) -> None:
-        """From what both logs say."""
+        """From what both logs answer."""
         target, buffered = self._next_of(LogRole.TARGET), self._next_of(LogRole.BUFFER)
         if target is None and buffered is None:
             self._start_epoch(batch)
@@ -379,7 +379,7 @@ class Gate:
         """Where D is 0 T recognises what it has. Where T has forgotten the producer it takes any sequence, and so do
         we, unless only B could show whether the batch is there, or this connection knew of something that speaks
         against it."""
-        forgotten = target is None and self._told[LogRole.TARGET].other_epoch < 0 and self._may_start(batch)
+        forgotten = target is None and self._answers[LogRole.TARGET].other_epoch < 0 and self._may_start(batch)
         if self._target_judges(batch) and self._is_early(batch):
             ahead = -1
         elif self._target_judges(batch) or (forgotten and batch.immediate and not self._thorough):
@@ -403,7 +403,7 @@ class Gate:
         from here on, so one of the logs begins there."""
         at = batch.base_sequence
         # rule seq-earlier: an epoch that follows another begins at 0: elsewhere what is before it would be lost.
-        earlier = self._succeeds or any(told.other_epoch >= 0 for told in self._told.values())
+        earlier = self._succeeds or any(answer.other_epoch >= 0 for answer in self._answers.values())
         if at and (earlier or not self._may_start(batch)):
             self._refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         else:
@@ -469,5 +469,5 @@ class Gate:
     }
 
 
-def _as_told_to_client(code: int | None) -> int:
+def _code_for_client(code: int | None) -> int:
     return code if code in OF_THE_PRODUCER and code is not None else ErrorCode.NOT_ENOUGH_REPLICAS

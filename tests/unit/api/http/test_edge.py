@@ -67,7 +67,7 @@ def test_a_request_header_that_means_nothing_is_refused_and_not_ignored(name: st
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "application/json; charset=latin-1", ""],
 )
-def test_a_body_that_does_not_say_it_is_json_is_refused(content_type: str) -> None:
+def test_a_body_that_is_not_declared_as_json_is_refused(content_type: str) -> None:
     answer = Door().request("POST", MESSAGES, content=b"{}", headers={"content-type": content_type})
     assert problem(answer) == (415, "unsupported-media-type")
 
@@ -111,7 +111,7 @@ def test_a_parameter_that_no_route_knows_is_refused_everywhere() -> None:
         assert pointers(answer) == [("?delay", "unknown-parameter")]
 
 
-def test_an_error_of_ours_is_a_500_that_tells_nothing_and_a_log_line_that_tells_all(
+def test_an_error_of_ours_is_a_500_that_reveals_nothing_and_a_log_line_with_all(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     door = Door()
@@ -165,7 +165,7 @@ def bare(door: Door, method: str, path: str, **headers: str) -> Any:
 
 @pytest.mark.parametrize("path", ACTS)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_form_is_refused_also_where_the_browser_does_not_say_whose_it_is(path: str, form: str) -> None:
+def test_a_form_is_refused_also_where_the_browser_does_not_state_whose_it_is(path: str, form: str) -> None:
     door = Door()
     door.queue.ensure_topic("orders")
     answer = bare(door, "POST", path, **{"content-type": form})

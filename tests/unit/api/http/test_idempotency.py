@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: what enters the log, where it goes, and what whoever sends a request again is told."""
+"""`Idempotency-Key`: what enters the log, where it goes, and what a request that is sent again is answered."""
 
 import asyncio
 from typing import Any
@@ -123,7 +123,7 @@ def test_a_duplicate_by_its_own_id_is_no_replay() -> None:
     assert "idempotency-replayed" not in answer.headers
 
 
-def test_where_nobody_decides_the_sender_is_told_to_repeat() -> None:
+def test_without_a_decision_the_sender_is_asked_to_retry() -> None:
     silent = Door(operation_timeout_s=0.01)
     silent.owners.decide = lambda: None
     answer = send(silent, "k")
@@ -173,7 +173,7 @@ def test_a_key_that_is_none_is_refused(key: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["async", "oneway"])
-def test_who_does_not_wait_is_not_told(mode: str) -> None:
+def test_a_sender_that_does_not_wait_gets_no_decision(mode: str) -> None:
     sent = Door()
     assert send(sent, "a" * 255, query=f"?mode={mode}").status_code == 202
     assert [key for _, key in keys(sent)] == ["a" * 255]

@@ -121,13 +121,13 @@ def test_who_prefers_not_to_wait_does_not() -> None:
     ("query", "prefer"),
     [("?wait=0s", ""), ("?wait=0s", "wait=9"), ("", "wait=0"), ("", "respond-async, wait=0"), ("?wait=10ms", "")],
 )
-def test_a_client_says_how_long_it_waits(query: str, prefer: str) -> None:
+def test_a_client_sets_how_long_it_waits(query: str, prefer: str) -> None:
     slow = door()
     slow.owners.decide = lambda: None
     assert operate(slow, "DELETE", "", None, query, Prefer=prefer).status_code == 202
 
 
-def test_who_would_rather_not_wait_is_told_at_once_what_is_known() -> None:
+def test_a_client_that_does_not_wait_gets_at_once_what_is_known() -> None:
     assert operate(door(), "DELETE", "", None, Prefer="respond-async").status_code == 204
 
 
@@ -164,7 +164,7 @@ def stored() -> Door:
         (None, "accepted"),
     ],
 )
-def test_an_operation_says_what_came_of_it(
+def test_an_operation_shows_its_result(
     resolution: Resolution | None, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.routes.messages.OPERATION_WAIT_S", 0.01)
@@ -194,7 +194,9 @@ def test_one_that_is_decided_between_two_questions_is_not_forgotten(monkeypatch:
 
 
 @pytest.mark.parametrize("shards", [[], [ShardFigures(SHARD, ready=False)]])
-def test_where_nobody_owns_the_shard_nobody_says(shards: list[ShardFigures], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_owner_of_the_shard_there_is_no_answer(
+    shards: list[ShardFigures], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("api.routes.messages.OPERATION_WAIT_S", 0.01)
     asked = stored()
     asked.owners.shards = shards

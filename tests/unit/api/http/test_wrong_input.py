@@ -34,7 +34,7 @@ FIELDS = {
     "own_id": ("delay-id", "--own-id"),
     "on_conflict": ("delay-on-conflict", "--on-conflict"),
 }
-"""A field of `schedule`, and the directive and the option that say the same."""
+"""A field of `schedule`, and the directive and the option of the same meaning."""
 
 WRONG: list[tuple[str, Any, dict[str, Any], str]] = [
     ("delay", "-5s", {}, "it cannot be negative"),
@@ -86,7 +86,7 @@ def test_json_is_answered_with_the_name_of_the_field(
 def test_a_kafka_record_is_refused_with_the_name_of_the_header(
     field: str, value: Any, beside: dict[str, Any], sentence: str
 ) -> None:
-    headers = [(FIELDS[name][0], str(said).encode()) for name, said in {field: value, **beside}.items()]
+    headers = [(FIELDS[name][0], str(given).encode()) for name, given in {field: value, **beside}.items()]
     screen = Screen(lambda _: DEFAULT_RULES, horizon_max_ms=3650 * 86_400_000)
     refusal = screen.look("orders", read_batch(batch_of([Sent(NOW_MS, b"k", b"v", headers)])), NOW_MS).refusal
     assert refusal is not None
@@ -113,7 +113,7 @@ def test_what_stands_together_is_named_as_it_was_sent(monkeypatch: pytest.Monkey
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, schedule: Mapping[str, Any]) -> str:
-    """What a command says about it, with a server in the same process."""
+    """What a command reports about it, with a server in the same process."""
     door = Door()
 
     class Client(httpx.Client):
@@ -121,7 +121,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, schedule: Mapping[str, Any]) -> str:
             return door.request(method, str(url), json=options["json"])
 
     monkeypatch.setattr(httpx, "Client", Client)
-    options = [f"{FIELDS[name][1]}={said}" for name, said in schedule.items()]
+    options = [f"{FIELDS[name][1]}={given}" for name, given in schedule.items()]
     try:
         CliRunner().invoke(app, ["send", "orders", "x", *options], catch_exceptions=False, standalone_mode=False)
     except Failure as failure:
@@ -147,7 +147,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("body", "sentence"), KINDS)
-def test_a_value_of_another_kind_is_said_in_words_of_json(body: Any, sentence: str) -> None:
+def test_a_value_of_another_kind_is_described_in_words_of_json(body: Any, sentence: str) -> None:
     answer = Door().send(body)
     assert (answer.status_code, answer.json()["detail"]) == (400, sentence)
 

@@ -1,5 +1,5 @@
-"""The OpenAPI document and the routes say the same. Each endpoint is asked in each situation; what it reads and
-answers then is what the document says, all of it and no more."""
+"""The OpenAPI document and the routes agree. Each endpoint is asked in each situation; what it reads and answers then
+is what is documented, all of it and no more."""
 
 import json
 from collections import defaultdict
@@ -19,7 +19,7 @@ from tests.unit.api.situations import DOCUMENT, ENDPOINTS, SITUATIONS, ask, door
 UNREAD = {"/healthz", "/readyz", "/metrics"}
 """Probes may ask with whatever query they like."""
 OF_HTTP = {b"content-type", b"content-length", b"content-encoding", b"transfer-encoding"}
-"""Headers of every request with a body; the document says what a body is instead."""
+"""Headers of every request with a body; the document describes the body instead."""
 ANSWERED = ("etag", "location", "idempotency-replayed", "preference-applied", "retry-after")
 
 

@@ -165,7 +165,7 @@ def test_with_a_schedule_it_waits_in_the_buffer() -> None:
     assert redriven(of) == []
 
 
-def test_a_letter_named_twice_is_sent_once_and_unknown_ones_are_told() -> None:
+def test_a_letter_named_twice_is_sent_once_and_unknown_ones_are_listed() -> None:
     of = door()
     known, other = bury(of, 5), bury(of, 6, "mail")
     unknown = [other, "0.99", "9.0", "x", "0.", "0.-1", "0." + "9" * 30]

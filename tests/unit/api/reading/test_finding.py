@@ -165,7 +165,7 @@ def test_a_token_of_another_list_is_refused(other: dict[str, str]) -> None:
     assert pointers(answer) == [("?page_token", "invalid-value")]
 
 
-def test_a_page_that_is_too_large_is_told_what_would_be_right() -> None:
+def test_a_page_that_is_too_large_is_refused_with_the_largest_size() -> None:
     answer = door().get(f"{PATH}?page_size=1001")
     assert answer.json()["detail"] == "`page_size` is a number from 1 to 1000"
 
@@ -291,7 +291,7 @@ def test_a_range_that_makes_no_sense_is_pointed_at(given: dict[str, str], pointe
     assert of.owners.asked == []
 
 
-def test_a_histogram_says_whose_counts_are_missing() -> None:
+def test_a_histogram_names_the_shards_whose_counts_are_missing() -> None:
     answer = counting(DueCounts(SHARDS[0], (0,) * 62)).get(HISTOGRAM).json()
     assert (answer["complete"], [shard["partition"] for shard in answer["missing_shards"]]) == (False, [1, 2, 3])
     assert answer["counts"] == [0] * 60

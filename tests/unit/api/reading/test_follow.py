@@ -132,7 +132,7 @@ def test_an_offset_outside_the_log_is_refused_before_the_stream_begins() -> None
     assert pointers(answer) == [("?offset", "out-of-range")]
 
 
-def test_an_idle_stream_says_that_it_is_still_there() -> None:
+def test_an_idle_stream_sends_comments() -> None:
     door = _filled(heartbeat_s=0.0)
 
     async def work(stream: Stream) -> Any:

@@ -117,7 +117,7 @@ def test_a_view_that_does_not_exist_is_refused() -> None:
     assert problem(Door().get(PATH, params={"view": "none"})) == (400, "invalid-request")
 
 
-def test_what_happened_to_a_message_is_told_in_its_order() -> None:
+def test_what_happened_to_a_message_is_listed_in_its_order() -> None:
     history = (Event(NOW_MS, "accepted", "client", 0), Event(NOW_MS + 5, "rolled", "worker", 1))
     answer = _door(replace(_found(version=1), history=history, terms=Terms(own_id="order-7"))).get(PATH).json()
     assert answer["own_id"] == "order-7"

@@ -46,7 +46,7 @@ def test_the_newest_page_is_shown_oldest_first() -> None:
     assert _offsets(_filled(10), limit=3) == [7, 8, 9]
 
 
-def test_a_page_has_a_hundred_records_unless_told_otherwise() -> None:
+def test_a_page_has_a_hundred_records_by_default() -> None:
     assert _offsets(_filled(120)) == list(range(20, 120))
 
 

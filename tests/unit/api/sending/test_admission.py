@@ -51,7 +51,7 @@ def test_a_request_that_was_accepted_before_is_answered_as_the_first_one() -> No
     assert door.owners.held_asked == [(shard, [RequestedNames(None, "k")])]
 
 
-def test_a_key_that_another_request_had_is_told_so() -> None:
+def test_a_key_that_another_request_had_is_a_conflict() -> None:
     door = full_door(resolution=REUSED)
     door.owners.names = {RequestedNames(None, "k"): Held.REQUEST}
     assert problem(door.send(DELAYED, headers={"Idempotency-Key": "k"})) == (422, "idempotency-reused")

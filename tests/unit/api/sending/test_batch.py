@@ -1,4 +1,4 @@
-"""Batches: atomic ones, loose ones, and what each member is told."""
+"""Batches: atomic ones, loose ones, and what each member is answered."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_every_member_has_headers_and_time_of_its_own_whatever_the_one_before_it
     ]
 
 
-def test_what_was_said_of_one_topic_is_not_believed_of_the_next() -> None:
+def test_what_was_recorded_of_one_topic_is_not_believed_of_the_next() -> None:
     door = Door()
     assert door.send(DELAYED).status_code == 201
     assert problem(door.send(DELAYED, path="/v1/topics/plain/messages")) == (400, "topic-not-enabled")
@@ -69,7 +69,7 @@ def test_a_moment_is_judged_anew_with_each_request() -> None:
     assert len(door.records("delayline.buffer.orders")) == 1
 
 
-def test_a_batch_is_atomic_unless_it_says_otherwise() -> None:
+def test_a_batch_is_atomic_by_default() -> None:
     door = Door()
     assert problem(door.send({"messages": [GOOD, BAD]})) == (400, "invalid-body")
     assert door.queue.topics() == []
@@ -177,7 +177,7 @@ def test_a_batch_with_too_many_members_is_refused_as_a_whole(members: list[Any],
     assert door.queue.topics() == []
 
 
-def test_an_async_batch_says_that_nothing_is_durable_yet() -> None:
+def test_an_async_batch_reports_that_nothing_is_durable_yet() -> None:
     answer = Door().send({"atomic": False, "messages": [GOOD, BAD]}, params={"mode": "async"})
     assert answer.status_code == 202
     assert _results(answer) == [(0, 202), (1, 400)]

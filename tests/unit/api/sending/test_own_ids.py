@@ -1,4 +1,4 @@
-"""Messages with an id of their sender's own: where they go, what their senders are told, and asking for them."""
+"""Messages with an id of their sender's own: where they go, what their senders are answered, and asking for them."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def door(resolution: Resolution | None = None, found: Found | Gone | None = None
 TAKEN = Resolution(Outcome.DUPLICATE, "own-id", str(HOLDER))
 
 
-def test_a_message_whose_own_id_is_free_is_told_so_when_its_owner_has_decided() -> None:
+def test_a_message_whose_own_id_is_free_is_answered_when_its_owner_has_decided() -> None:
     free = door()
     answer = free.send(message())
     partition = partition_index(b"order-7", 4)
@@ -87,7 +87,7 @@ def test_one_that_has_ended_since_and_is_forgotten_is_named_all_the_same(found: 
     assert answer["deduplicated"] is True
 
 
-def test_where_nobody_decides_in_time_the_sender_is_told_to_repeat() -> None:
+def test_without_a_decision_in_time_the_sender_is_asked_to_retry() -> None:
     silent = door(operation_timeout_s=0.01)
     silent.owners.decide = lambda: None
     answer = silent.send(message())
@@ -96,7 +96,7 @@ def test_where_nobody_decides_in_time_the_sender_is_told_to_repeat() -> None:
     assert len(silent.all_records(BUFFER)) == 1
 
 
-def test_where_nobody_answers_for_the_one_that_has_it_the_sender_is_told_to_repeat() -> None:
+def test_where_the_owner_of_the_other_does_not_answer_the_sender_is_asked_to_retry() -> None:
     lost = door(TAKEN)
     lost.owners.failure = OwnerUnavailable()
     assert problem(lost.send(message())) == (503, "owner-unavailable")
@@ -129,7 +129,7 @@ def test_each_member_of_a_batch_hears_of_its_own_id() -> None:
 
 
 @pytest.mark.parametrize(("atomic", "status"), [(True, 503), (False, 200)])
-def test_a_batch_says_of_which_members_nobody_knows_yet(atomic: bool, status: int) -> None:
+def test_a_batch_lists_the_members_that_are_not_decided_yet(atomic: bool, status: int) -> None:
     slow = door(operation_timeout_s=0.01)
     answers = iter([Resolution(Outcome.APPLIED), None])
     slow.owners.decide = lambda: next(answers)

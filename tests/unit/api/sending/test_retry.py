@@ -63,5 +63,5 @@ def test_the_topics_of_a_group_can_be_read_and_not_be_written(kind: str) -> None
     topic = f"delayline.{kind}.billing"
     assert problem(door.get(f"/v1/topics/{topic}/records")) == (404, "topic-unknown")
     assert problem(door.send({"value": 1}, f"/v1/topics/{topic}/messages")) == (403, "forbidden")
-    door.queue.group_topic(topic, door.queue.topic_named("orders"))
+    door.queue.group_topic(topic, door.queue.ensure_topic("orders"))
     assert door.get(f"/v1/topics/{topic}/records").json() == {"records": []}

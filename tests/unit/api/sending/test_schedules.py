@@ -1,4 +1,4 @@
-"""What the fields of a schedule say, and previews."""
+"""What the fields of a schedule mean, and previews."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_the_due_time_of_a_repeat_is_that_of_its_first_delivery() -> None:
     assert sent["message_id"] == f"orders.0.0.{NOW_MS + 8 * 3_600_000 + 30 * 60_000}"
 
 
-def test_an_own_id_is_said_back_also_where_nothing_is_known_yet() -> None:
+def test_an_own_id_is_in_the_answer_also_where_nothing_is_known_yet() -> None:
     answer = Door().send({"schedule": {"delay": "1s", "own_id": "7"}}, "/v1/topics/orders/messages?mode=async")
     assert answer.json() == {"message_id": None, "own_id": "7", "durable": False}
 
@@ -96,9 +96,7 @@ def test_an_own_id_is_said_back_also_where_nothing_is_known_yet() -> None:
     ("schedule", "due_ms"),
     [({"own_id": "7"}, 60_000), ({"own_id": "7", "delay": "1s"}, 1000), ({"every": "1h", "own_id": "7"}, 3_600_000)],
 )
-def test_a_default_delay_holds_where_a_schedule_says_nothing_about_time(
-    schedule: dict[str, Any], due_ms: int
-) -> None:
+def test_a_default_delay_holds_where_a_schedule_has_no_time(schedule: dict[str, Any], due_ms: int) -> None:
     door = Door(rules_for=lambda _: Rules(default_delay_ms=60_000))
     assert door.send({"schedule": schedule}).json()["due_at"] == format_moment(NOW_MS + due_ms)
 
@@ -106,7 +104,7 @@ def test_a_default_delay_holds_where_a_schedule_says_nothing_about_time(
 # --- preview
 
 
-def test_a_preview_says_when_a_schedule_would_be_due_and_stores_nothing() -> None:
+def test_a_preview_states_when_a_schedule_would_be_due_and_stores_nothing() -> None:
     door = Door()
     answer = door.send({"schedule": {"delay": "1h30m"}}, PREVIEW)
     assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""Single messages: what is stored, and what the sender is told."""
+"""Single messages: what is stored, and what the sender is answered."""
 
 import base64
 from typing import Any
@@ -135,7 +135,7 @@ def full_door() -> Door:
 
 @pytest.mark.parametrize("body", [FULL[0], {"messages": FULL}, {"messages": FULL[:1]}])
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway"])
-def test_a_full_topic_takes_no_delayed_messages_and_says_when_to_come_again(body: Any, mode: str) -> None:
+def test_a_full_topic_takes_no_delayed_messages_and_answers_when_to_retry(body: Any, mode: str) -> None:
     door = full_door()
     answer = door.send(body, f"{MESSAGES}?mode={mode}")
     assert problem(answer) == (429, "limit-exceeded")
@@ -412,7 +412,7 @@ def test_a_mode_that_does_not_exist_is_refused() -> None:
     assert pointers(answer) == [("?mode", "invalid-value")]
 
 
-# --- the queue says no
+# --- the queue refuses
 
 
 def test_a_queue_that_is_away_is_a_503_with_retry_after() -> None:
@@ -423,7 +423,7 @@ def test_a_queue_that_is_away_is_a_503_with_retry_after() -> None:
     assert answer.headers["retry-after"] == "1"
 
 
-def test_a_queue_that_does_not_answer_is_a_503_that_says_what_is_unknown() -> None:
+def test_a_queue_that_does_not_answer_is_a_503_that_names_what_is_unknown() -> None:
     door = Door(append_timeout_s=0.02)
     door.queue.silent = True
     answer = door.send({"value": 1})

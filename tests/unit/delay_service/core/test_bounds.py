@@ -1,6 +1,6 @@
 """Every batch keeps its bound in bytes, whatever it writes; and is smaller after one that failed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -8,12 +8,13 @@ from delay_service.core.shard import Shard
 from delayline.buffer.record import encode_control
 from delayline.records.message import BEFORE_ALL, Header
 from delayline.records.message import Shard as ShardId
-from mq.contract import Append, ShardBatch
+from mq.contract import Append, DispatchBatch, ShardBatch
 from mq.errors import CommitAborted, CommitError, CommitUnknown
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
 
 BIG, BOUND = bytes(50_000), 1 << 20
 HOUR = 3_600_000
+Ask = Callable[[int], list[Header]]
 
 
 def after(ms: int) -> Header:
@@ -63,14 +64,14 @@ def all_fit(parts: list[ShardBatch]) -> bool:
 
 
 @pytest.mark.parametrize("ask", [plain, series, deadline, retried, named])
-def test_what_is_due_goes_in_batches_that_keep_their_bound(ask) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_due_goes_in_batches_that_keep_their_bound(ask: Ask) -> None:
     bench = Bench()
     for number in range(60):
         bench.send(BIG, *ask(number))
     bench.turn(8)
     bench.clock.advance(HOUR)
     parts = list(batches(bench))
-    ended = sum(len(part.deliveries) + len(part.elsewhere) + len(part.dead) for part in parts)
+    ended = sum(len(part.deliveries) + len(part.cross_partition) + len(part.dead) for part in parts)
     assert (ended, all_fit(parts)) == (60, True)
 
 
@@ -177,7 +178,7 @@ def test_rolled_records_keep_the_bound() -> None:
 
 
 @pytest.mark.parametrize("ask", [plain, series])
-def test_a_record_larger_than_the_bound_goes_alone(ask) -> None:  # type: ignore[no-untyped-def]
+def test_a_record_larger_than_the_bound_goes_alone(ask: Ask) -> None:
     bench = Bench()
     for number in range(3):
         bench.send(BIG, *ask(number))
@@ -206,7 +207,7 @@ def test_a_commit_that_failed_is_taken_again_in_halves_until_it_goes_through(err
     bench.turn()
     tried: list[int] = []
 
-    def too_slow(parts) -> Exception | None:  # type: ignore[no-untyped-def]
+    def too_slow(parts: DispatchBatch) -> Exception | None:
         number = sum(len(part.deliveries) for part in parts)
         tried.append(number)
         return error if number > 10 else None

@@ -195,7 +195,7 @@ def test_an_idempotency_key_is_forgotten_with_the_history() -> None:
 # --- repeats
 
 
-def test_a_series_delivers_as_often_as_it_says_and_numbers_its_deliveries() -> None:
+def test_a_series_delivers_as_often_as_it_asks_and_numbers_its_deliveries() -> None:
     bench = Bench()
     bench.send(b"tick", (b"delay-every", b"1h"), (b"delay-times", b"3"))
     for _ in range(6):
@@ -219,7 +219,7 @@ def test_a_series_by_cron_takes_its_first_time_from_the_calendar() -> None:
 
 
 @pytest.mark.parametrize(("missed", "count"), [(b"all", 5), (b"latest", 1), (b"none", 0)])
-def test_what_was_missed_is_made_up_for_as_the_series_says(missed: bytes, count: int) -> None:
+def test_what_was_missed_is_made_up_for_as_the_series_asks(missed: bytes, count: int) -> None:
     bench = Bench()
     bench.send(b"tick", (b"delay-every", b"1h"), (b"delay-missed", missed))
     bench.turn()
@@ -352,7 +352,7 @@ def test_a_paused_shard_delivers_nothing_until_it_is_resumed_even_after_a_restar
     restart(bench, lose_index=lose_index)
     bench.turn()
     assert bench.delivered() == []
-    assert bench.worker.statuses[0].dispatch_paused
+    assert bench.worker.statuses[0].paused
     control(bench, "resume")
     bench.turn()
     assert bench.delivered() == [b"message"]
@@ -467,7 +467,7 @@ def test_a_late_record_of_a_paused_shard_that_cannot_be_read_goes_to_the_dead_le
     control(bench, "resume")
     bench.turn()
     assert len(bench.log("delayline.dead")) == 1
-    assert not bench.worker.statuses[0].dispatch_paused
+    assert not bench.worker.statuses[0].paused
 
 
 def test_a_paused_shard_reads_on_to_its_resume_when_its_memory_is_full() -> None:
@@ -485,7 +485,7 @@ def test_a_paused_shard_reads_on_to_its_resume_when_its_memory_is_full() -> None
     assert len(bench.delivered()) == 60
 
 
-def test_what_a_dead_letter_says_of_a_message_with_terms_is_its_id_and_reason() -> None:
+def test_a_dead_letter_of_a_message_with_terms_has_its_id_and_reason() -> None:
     bench = Bench()
     bench.send(b"bad", own(b"k"), delay(HOUR), (b"delay-ttl", b"never"))
     bench.turn()

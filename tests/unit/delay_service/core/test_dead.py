@@ -1,4 +1,4 @@
-"""Dead letters: the record as it came, with headers that say why it is one."""
+"""Dead letters: the record as it came, with headers that have the reason."""
 
 from hashlib import sha256
 
@@ -34,7 +34,7 @@ def test_a_dead_letter_is_the_record_with_our_headers_behind_its_own(original: R
 
 
 @given(RECORDS)
-def test_what_is_left_out_is_told_by_its_size_and_its_digest(original: Record) -> None:
+def test_what_is_left_out_is_described_by_its_size_and_its_digest(original: Record) -> None:
     body = encode_body(*original)
     expected = f"{len(body)} bytes, sha256 {sha256(body).hexdigest()}".encode()
     assert left_out(original) == Record(None, None, [(names.LEFT_OUT, expected)])

@@ -1,4 +1,4 @@
-"""What a batch says about the records that it takes, plain ones and others side by side."""
+"""What a batch writes about the records that it takes, plain ones and others side by side."""
 
 import pytest
 from hypothesis import given

@@ -5,7 +5,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delay_service.core.events import CLIENT, OF_MESSAGE_MAX, WORKER, Events, told
+from delay_service.core.events import CLIENT, OF_MESSAGE_MAX, WORKER, Events, history_of
 from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import Ending, Event, Found, State
 from delayline.records.message import MessageId, Shard
@@ -40,7 +40,7 @@ def test_an_event_is_forgotten_when_its_time_is_over() -> None:
     assert events.of(ORDERS, 1) == [Event(105, "rolled", WORKER, 2)]
 
 
-def test_a_reason_that_has_no_code_is_told_as_another_one() -> None:
+def test_a_reason_that_has_no_code_is_reported_as_another_one() -> None:
     events = Events(100, 100)
     events.record(ORDERS, 1, 100, "of a later version", 1)
     assert events.of(ORDERS, 1) == [Event(100, "other", WORKER, 1)]
@@ -50,7 +50,7 @@ def test_the_story_of_a_message_begins_with_its_acceptance_and_ends_with_its_out
     moved = Event(20, "rescheduled", CLIENT, 1)
     ending = Ending(Outcome.DELIVERED, 40)
     found = Found(MessageId(ORDERS, 1, 30), State.DELIVERED, 10, 30, version=1, ending=ending)
-    assert told(found, [moved]) == (
+    assert history_of(found, [moved]) == (
         Event(10, "accepted", CLIENT, 0),
         moved,
         Event(40, "delivered", WORKER, 1),

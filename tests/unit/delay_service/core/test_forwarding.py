@@ -74,7 +74,7 @@ def test_a_cancel_in_another_partition_reaches_its_message(bench: Bench) -> None
 def test_a_reschedule_counts_from_where_it_was_sent_first(bench: Bench) -> None:
     ref = message(bench)
     sent_ms = bench.clock.now_ms()
-    bench.sink.fault = lambda batch: CommitAborted("not now") if any(part.elsewhere for part in batch) else None
+    bench.sink.fault = lambda batch: CommitAborted("not now") if any(part.cross_partition for part in batch) else None
     append(bench, HERE, (b"delay-op", b"reschedule"), (b"delay-ref", str(ref).encode()), (b"delay", b"10s"))
     bench.turn()
     bench.clock.advance(7000)
@@ -121,7 +121,7 @@ def test_an_operation_is_forwarded_once_whatever_becomes_of_the_commit(
     errors = iter([error])
 
     def once(batch: DispatchBatch) -> Exception | None:
-        return next(errors, None) if any(part.elsewhere for part in batch) else None
+        return next(errors, None) if any(part.cross_partition for part in batch) else None
 
     if written:
         bench.sink.after = once
@@ -176,5 +176,5 @@ def test_what_is_forwarded_is_read_as_the_same_operation(due_ms: int | None, ver
     assert found == operation._replace(forwarded=True)
 
 
-def test_own_ids_say_nothing_about_the_shard() -> None:
+def test_own_ids_do_not_determine_the_shard() -> None:
     assert forward(Operation("order-7", None), Shard("orders", HERE), PARTITIONS, NAMES) is None

@@ -184,11 +184,11 @@ def moved(offset: int, first: int, reason: str) -> AuditRow:
 
 
 def story(history: History, offset: int = 7) -> list[tuple[str, str, int, int]]:
-    found = history.told(Found(MessageId(ORDERS, offset, 1000), State.PENDING, 500, 1000))
+    found = history.with_events(Found(MessageId(ORDERS, offset, 1000), State.PENDING, 500, 1000))
     return [(event.what, event.by, event.version, event.at_ms) for event in found.history]
 
 
-def test_moves_are_told_between_the_beginning_and_the_end() -> None:
+def test_moves_are_listed_between_the_beginning_and_the_end() -> None:
     history = History(10, 60_000)
     history.record(ORDERS, [moved(7, 7, "rescheduled")], 600, {"orders.3.7.1000": 1})
     history.record(ORDERS, [moved(20, 7, "roll")], 700, {"orders.3.7.1000": 2})
@@ -196,7 +196,7 @@ def test_moves_are_told_between_the_beginning_and_the_end() -> None:
     found = history.find(ORDERS, 7, 1000)
     assert found is not None
     assert found.version == 2
-    assert [(event.what, event.by, event.version, event.at_ms) for event in history.told(found).history] == [
+    assert [(event.what, event.by, event.version, event.at_ms) for event in history.with_events(found).history] == [
         ("accepted", "client", 0, 500),
         ("rescheduled", "client", 1, 600),
         ("rolled", "worker", 2, 700),
@@ -209,7 +209,7 @@ def test_a_cancel_is_a_clients_doing() -> None:
     history.record(ORDERS, [row(7, 1000, Outcome.CANCELLED, "cancelled")], 600)
     found = history.find(ORDERS, 7)
     assert found is not None
-    assert history.told(found).history[-1] == Event(600, "cancelled", "client", 0)
+    assert history.with_events(found).history[-1] == Event(600, "cancelled", "client", 0)
 
 
 def test_a_record_that_another_message_replaced_has_not_moved() -> None:

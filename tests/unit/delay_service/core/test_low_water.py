@@ -1,4 +1,4 @@
-"""Low-water marks: what they say, when they come, and that a shard which goes idle has the last word."""
+"""Low-water marks: what they record, when they come, and that a shard which goes idle has the last word."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def log_end(bench: Bench, shard: Shard = ORDERS) -> int:
     return bench.queue.log_range(shard)[1]
 
 
-def test_a_mark_says_what_is_done_and_stops_at_what_is_pending(bench: Bench) -> None:
+def test_a_mark_covers_what_is_done_and_stops_at_what_is_pending(bench: Bench) -> None:
     bench.send(b"far", FAR)
     bench.send(b"near", NEAR)
     due_ms = bench.clock.now_ms() + 3_600_000
@@ -53,22 +53,22 @@ def test_a_mark_says_what_is_done_and_stops_at_what_is_pending(bench: Bench) -> 
     bench.sink.fault = lambda _: None
     bench.clock.advance(31_000)
     bench.turn()
-    said = marks(bench)
-    assert all(mark.low is not None and mark.low <= due_ms for mark in said[:-1])
-    assert [mark.pending for mark in said[-2:]] == [1, 0]
-    assert said[-1].next == 2
+    before = marks(bench)
+    assert all(mark.low is not None and mark.low <= due_ms for mark in before[:-1])
+    assert [mark.pending for mark in before[-2:]] == [1, 0]
+    assert before[-1].next == 2
 
 
-def test_a_shard_that_goes_idle_says_once_that_nothing_is_pending_below_its_end(bench: Bench) -> None:
+def test_a_shard_that_goes_idle_reports_once_that_nothing_is_pending_below_its_end(bench: Bench) -> None:
     bench.send(b"a", NEAR)
     pass_time(bench)
-    said = len(marks(bench))
+    count = len(marks(bench))
     pass_time(bench)
     assert last_word(bench) == (1, 0)
-    assert len(marks(bench)) == said
+    assert len(marks(bench)) == count
 
 
-def test_a_shard_that_was_only_claimed_says_so_at_once(bench: Bench) -> None:
+def test_a_shard_that_was_only_claimed_reports_at_once(bench: Bench) -> None:
     bench.clock.advance(1000)
     bench.turn()
     assert last_word(bench) == (0, 0)
@@ -98,7 +98,7 @@ def test_the_last_word_comes_also_behind_an_operation_that_found_nothing(bench: 
     assert last_word(bench) == (1, 0)
 
 
-def test_a_paused_shard_goes_on_saying_what_waits(bench: Bench) -> None:
+def test_a_paused_shard_goes_on_reporting_what_waits(bench: Bench) -> None:
     bench.send(b"a", NEAR)
     bench.send_raw(encode_control("pause"))
     bench.turn()
@@ -110,7 +110,7 @@ def test_a_paused_shard_goes_on_saying_what_waits(bench: Bench) -> None:
     assert last_word(bench) == (3, 0)
 
 
-def test_a_shard_that_is_never_idle_says_so_all_the_same(bench: Bench) -> None:
+def test_a_shard_that_is_never_idle_reports_all_the_same(bench: Bench) -> None:
     for _ in range(100):  # a delivery every 500 ms leaves no room for a checkpoint
         bench.send(b"a", (b"delay-ms", b"500"))
         bench.turn(2)
@@ -132,26 +132,26 @@ def test_a_clean_stop_has_the_last_word_before_its_time(bench: Bench) -> None:
     assert last_word(bench) == (1, 0)
 
 
-def test_a_new_owner_says_where_the_shard_stands(bench: Bench) -> None:
+def test_a_new_owner_commits_where_the_shard_is(bench: Bench) -> None:
     bench.send(b"a", FAR)
     pass_time(bench)
     bench.worker.stop()
     bench.worker.run()
-    said = len(marks(bench))
+    count = len(marks(bench))
     bench.start("w2")
     bench.turn()
-    assert len(marks(bench)) == said + 1
+    assert len(marks(bench)) == count + 1
     assert (marks(bench)[-1].epoch, last_word(bench)) == (2, (1, 1))
 
 
 @pytest.mark.parametrize(("now_ms", "is_time"), [(1099, False), (1100, True), (1000, False), (999, True)])
 def test_it_is_time_again_after_the_interval_or_when_the_clock_was_set_back(now_ms: int, is_time: bool) -> None:
     low_water = LowWater(100)
-    low_water.said(CURSOR, 0, 1000)
+    low_water.committed(CURSOR, 0, 1000)
     assert low_water.is_time(now_ms) == is_time
 
 
 def test_nothing_new_is_no_news_unless_something_waits() -> None:
     low_water = LowWater(100)
-    low_water.said(CURSOR, 0, 1000)
+    low_water.committed(CURSOR, 0, 1000)
     assert (low_water.is_news(CURSOR, 0), low_water.is_news(CURSOR, 1)) == (False, True)

@@ -23,12 +23,12 @@ FIRST_OPERATION = 100
 """Offset of the first one: messages stand below it."""
 
 
-def pending(*offsets: int, elsewhere: Append | None = None) -> PendingMessages:
+def pending(*offsets: int, cross_partition: Append | None = None) -> PendingMessages:
     index = MemoryIndex().shard(ORDERS)
     index.reset()
     packed = pack(split_directives(encode_body(None, b"x"), set()), 7)
     index.put([Entry(DUE_MS, offset, encode_value(None, packed)) for offset in offsets], None)
-    return PendingMessages(ORDERS, index, Drafter(ORDERS, NAMES, "delivery"), lambda _: elsewhere, 1000)
+    return PendingMessages(ORDERS, index, Drafter(ORDERS, NAMES, "delivery"), lambda _: cross_partition, 1000)
 
 
 def message_id(offset: int) -> MessageId:
@@ -122,8 +122,8 @@ def test_an_operation_on_a_message_that_came_after_it_meets_nothing() -> None:
 
 def test_an_operation_for_another_partition_is_passed_on() -> None:
     append = Append("delayline.buffer.orders", "1", b"body")
-    decided = decide(asking(cancel(1)), pending(1, elsewhere=append))
-    assert (decided.elsewhere, answers(decided)) == ([append], [(Outcome.APPLIED, FORWARDED)])
+    decided = decide(asking(cancel(1)), pending(1, cross_partition=append))
+    assert (decided.cross_partition, answers(decided)) == ([append], [(Outcome.APPLIED, FORWARDED)])
     assert decided.ended == set()
 
 

@@ -90,7 +90,7 @@ def test_the_time_that_others_have_used_up_is_not_there() -> None:
     assert pace.bound(5000, AT_ONCE_S) == LEAST
 
 
-def test_a_single_slow_record_says_little() -> None:
+def test_a_single_slow_record_counts_little() -> None:
     now_s = 0.0
     pace = Pace(lambda: now_s)
     pace.begin()

@@ -1,5 +1,5 @@
-"""Records that no version of the program has written, straight into a buffer: whatever they say, what waits before
-and behind them is delivered, each has one outcome, and no process ends."""
+"""Records that no version of the program has written, straight into a buffer: whatever they contain, what waits
+before and behind them is delivered, each has one outcome, and no process ends."""
 
 import json
 from typing import Any
@@ -80,7 +80,7 @@ QUARANTINED = {
     "rules that are no JSON": rules(b"{"),
     "rules that are no object": rules(b"[1]"),
     "rules of another type": rules(b'{"levels_ms": "x"}'),
-    "rules that say nothing": rules(b"{}"),
+    "rules without a field": rules(b"{}"),
     "rules without a parser": rules(b'{"number":1,"levels_ms":[1000],"aliases":[]}'),
     "rules without aliases": rules(b'{"number":1,"parser":1,"levels_ms":[1000]}'),
     "rules with a field of no version": rules(b'{"number":1,"parser":1,"levels_ms":[1000],"aliases":[],"x":1}'),
@@ -95,7 +95,7 @@ QUARANTINED = {
         Rules(levels_ms=tuple(range(10_000, 10_000 + RULES_BYTES_MAX))).encoded
     ),
     "rules nested without end": rules(b'{"x":' * 100_000),
-    "a control that says nothing": encode_body(None, None, [(CONTROL, None)]),
+    "a control without a value": encode_body(None, None, [(CONTROL, None)]),
     "a control that nobody knows": encode_body(None, None, [(CONTROL, b"explode")]),
     "terms that are no JSON": reappend(b"{"),
     "terms that are no object": reappend([1]),
@@ -218,7 +218,7 @@ VALUES = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(VALUES, st.lists(st.tuples(OURS, VALUES), min_size=1, max_size=7))
 @example(None, [(DECISION, b"1")])
-def test_no_record_ends_the_process_whatever_it_says(value: bytes | None, headers: list[Header]) -> None:
+def test_no_record_ends_the_process_whatever_it_contains(value: bytes | None, headers: list[Header]) -> None:
     bench = Bench()
     around(bench, encode_body(None, value, headers))
     bench.clock.advance(HOUR)
@@ -226,7 +226,7 @@ def test_no_record_ends_the_process_whatever_it_says(value: bytes | None, header
     assert b"before" in bench.delivered()
 
 
-def test_a_message_that_says_it_was_set_aside_is_delivered_without_that_header(bench: Bench) -> None:
+def test_a_message_with_the_header_of_a_set_aside_batch_is_delivered_without_it(bench: Bench) -> None:
     """The mark belongs to the reader, and is never read from a log."""
     headers = [(b"delay-ms", b"1"), (SET_ASIDE, b"offsets 1 to 2"), (b"mine", b"x")]
     around(bench, encode_body(None, b"good", headers))
@@ -252,9 +252,9 @@ def test_a_batch_that_the_reader_has_set_aside_is_a_dead_letter(bench: Bench) ->
     source.poll = polled
     bench.turn()
     (dead,) = [decode_body(record.body) for record in bench.log(NAMES.dead)]
-    told = dict(dead.headers)
-    assert (dead.value, told[b"delayline-error-code"]) == (b"raw", b"malformed-batch")
-    assert told[b"delayline-reason"].endswith(b"unreadable")
+    headers = dict(dead.headers)
+    assert (dead.value, headers[b"delayline-error-code"]) == (b"raw", b"malformed-batch")
+    assert headers[b"delayline-reason"].endswith(b"unreadable")
 
 
 def test_rules_with_the_last_number_are_followed_by_the_configured_ones(bench: Bench) -> None:
@@ -264,7 +264,7 @@ def test_rules_with_the_last_number_are_followed_by_the_configured_ones(bench: B
     assert bench.worker.statuses[0].ready
 
 
-def test_a_series_ends_with_the_last_moment_that_can_be_said(bench: Bench) -> None:
+def test_a_series_ends_with_the_last_moment_that_can_be_written(bench: Bench) -> None:
     """What its owner writes is always one that its reader takes."""
     around(bench, reappend({"series": {"every_ms": KEPT_MAX}}))
     assert (sorted(filter(None, bench.delivered())), len(bench.log(NAMES.dead))) == (

@@ -59,7 +59,7 @@ def test_what_was_sent_back_comes_to_the_group_when_it_is_due_and_to_nobody_else
     assert rows(bench) == [(Outcome.DELIVERED, "retry")]
 
 
-def test_it_has_everything_that_it_was_sent_back_with_and_says_where_it_came_from(bench: Bench) -> None:
+def test_it_has_everything_that_it_was_sent_back_with_and_names_its_origin(bench: Bench) -> None:
     accepted_ms = bench.clock.now_ms()
     echoed = [(b"delayline-id", b"orders.0.1.2"), (b"delayline-due", b"2"), (b"delayline-accepted", b"1")]
     send_back(bench, (b"trace", b"t"), *echoed, (b"null", None))
@@ -163,7 +163,7 @@ def test_a_commit_of_unknown_fate_gives_it_to_the_group_once(bench: Bench) -> No
     errors = iter([CommitUnknown("it was written")])
 
     def after(batch: DispatchBatch) -> Exception | None:
-        return next(errors, None) if any(part.elsewhere for part in batch) else None
+        return next(errors, None) if any(part.cross_partition for part in batch) else None
 
     bench.sink.after = after
     bench.clock.advance(10_000)

@@ -30,7 +30,7 @@ def delivered(series: Series, due_ms: int, now_ms: int, count: int) -> list[int]
     ("missed", "ticks_ms"),
     [("all", [0, 1000, 2000]), ("latest", [2000, 3000, 4000]), ("none", [3000, 4000, 5000])],
 )
-def test_a_series_that_is_behind_is_made_up_for_as_it_says(missed: str, ticks_ms: list[int]) -> None:
+def test_a_series_that_is_behind_is_made_up_for_as_it_asks(missed: str, ticks_ms: list[int]) -> None:
     series = Series(every_ms=1000, times_left=3, missed=missed)
     assert delivered(series, NOW_MS, NOW_MS + 2999, 9) == [NOW_MS + ms for ms in ticks_ms]
 

@@ -1,4 +1,4 @@
-"""One shard: what it delivers, what its cursor says of that, and what a batch that fails leaves behind.
+"""One shard: what it delivers, what its cursor records of that, and what a batch that fails leaves behind.
 
 Rules that need a worker, a queue or a second owner have tests of their own beside this one, and the simulation.
 """

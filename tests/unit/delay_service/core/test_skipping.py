@@ -1,4 +1,4 @@
-"""What an operator has a shard pass over: the cursor passes it, and the audit and the dead letters say so."""
+"""What an operator has a shard pass over: the cursor passes it, and the audit and the dead letters record it."""
 
 import pytest
 
@@ -33,25 +33,25 @@ def test_skipping_leaves_a_dead_letter_with_what_could_be_read() -> None:
     (body,) = skip(ORDERS, CURSOR, (7, 7), encode_body(b"k", b"v", [(b"h", b"1")]), 1000, "unknown_format").batch.dead
     letter = decode_body(body)
     assert (letter.key, letter.value, letter.headers[0]) == (b"k", b"v", (b"h", b"1"))
-    said = dict(letter.headers)
-    assert said[names.DEAD_ERROR_CODE] == SKIPPED.encode()
-    assert said[names.REASON] == b"unknown_format: an operator has had the offsets 7 to 7 skipped"
+    headers = dict(letter.headers)
+    assert headers[names.DEAD_ERROR_CODE] == SKIPPED.encode()
+    assert headers[names.REASON] == b"unknown_format: an operator has had the offsets 7 to 7 skipped"
 
 
-def test_skipping_tells_the_audit_of_the_range_and_how_it_ended() -> None:
+def test_skipping_writes_the_range_and_its_end_into_the_audit() -> None:
     taken = skip(ORDERS, CURSOR, (7, 9), b"", 1000, "unreadable_log")
     rows, passed = (decode_body(body).value or b"" for body in taken.batch.audit)
-    said, found = decode_audit(rows)
-    assert (said.epoch, found) == (
+    record, found = decode_audit(rows)
+    assert (record.epoch, found) == (
         3,
         [AuditRow(7, "orders.0.7.1000", 1000, 1000, Outcome.DEAD, None, SKIPPED)],
     )
-    told, none = decode_audit(passed)
-    assert (told.kind, told.first, told.next, none) == ("skipped", 7, 10, [])
+    skipped, none = decode_audit(passed)
+    assert (skipped.kind, skipped.first, skipped.next, none) == ("skipped", 7, 10, [])
 
 
 @pytest.mark.parametrize("reason", [UNKNOWN_FORMAT, UNREADABLE, COMMIT, *sorted(AT_TAKEOVER)])
-def test_each_stall_that_does_not_mend_itself_has_a_way_out_that_says_what_is_lost(reason: str) -> None:
+def test_each_stall_that_does_not_end_by_itself_has_a_way_out_with_what_is_lost(reason: str) -> None:
     assert WAYS_OUT[reason].does
     assert WAYS_OUT[reason].loses
 

@@ -90,7 +90,7 @@ def test_a_key_is_looked_for_beyond_a_pages_entries_while_there_is_time(
     assert (page.upto, page.looked) == (None, 100)
 
 
-def test_when_the_time_is_over_the_page_says_how_far_it_has_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_the_time_is_over_the_page_shows_how_far_it_has_looked(monkeypatch: pytest.MonkeyPatch) -> None:
     bench, page = searched(monkeypatch, finding.SEARCH_S / 4)
     assert page.rows == ()
     assert 10 < page.looked < 100
@@ -394,7 +394,7 @@ def test_what_was_delivered_comes_newest_first_in_pages(monkeypatch: pytest.Monk
     assert all(row.found.ending is not None for page in pages for row in page.rows)
 
 
-def test_what_was_delivered_in_one_commit_is_told_apart_over_pages() -> None:
+def test_what_was_delivered_in_one_commit_is_kept_apart_over_pages() -> None:
     bench, ask = made()
     for _ in range(5):
         send(bench, 0, 1000)

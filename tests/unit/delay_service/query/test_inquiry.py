@@ -66,7 +66,7 @@ def ids(bench: Bench) -> list[MessageId]:
     ]
 
 
-def test_nothing_is_said_before_all_is_read_that_an_earlier_owner_can_have_decided(
+def test_nothing_is_answered_before_all_is_read_that_an_earlier_owner_can_have_decided(
     bench: Bench, asked: WorkerInquiry
 ) -> None:
     looks = 0
@@ -92,7 +92,7 @@ def unread(bench: Bench) -> MessageId:
     return MessageId(ORDERS, offset, bench.log(NAMES.buffer("orders"))[-1].appended_at_ms + 3_600_000)
 
 
-def test_of_what_a_transaction_may_hide_nothing_is_said(
+def test_of_what_a_transaction_may_hide_nothing_is_answered(
     bench: Bench, asked: WorkerInquiry, unread: MessageId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench.queue, "read", lambda *_: [])

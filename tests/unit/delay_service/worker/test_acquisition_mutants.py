@@ -1,5 +1,4 @@
-"""The rules of `delay_service.worker.acquisition`, each broken, and the test that notices. `tests.mutation` says
-how."""
+"""The rules of `delay_service.worker.acquisition`, each broken, and the test that notices. See `tests.mutation`."""
 
 from collections.abc import Callable
 from functools import partial

@@ -116,7 +116,7 @@ def test_a_position_from_the_far_future_keeps_nothing(place: Place) -> None:
     assert place.start == 7
 
 
-def test_a_position_in_an_earlier_topic_of_the_name_holds_no_more_than_its_number_says(place: Place) -> None:
+def test_a_position_in_an_earlier_topic_of_the_name_holds_no_more_than_its_number(place: Place) -> None:
     place.audited(900)
     place.look(7)
     assert place.start == 7
@@ -139,7 +139,7 @@ def test_the_job_is_asked_after_only_when_there_is_something_to_trim(
     assert place.look(7) is not None
 
 
-def test_a_position_that_cannot_be_read_keeps_nothing_and_is_told_once(
+def test_a_position_that_cannot_be_read_keeps_nothing_and_is_reported_once(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place.queue, "audited", fail(UnknownFormat("gibberish")))
@@ -150,7 +150,7 @@ def test_a_position_that_cannot_be_read_keeps_nothing_and_is_told_once(
     assert [(line["detail"], line["trimmed"]) for line in lines] == [("gibberish", True)]
 
 
-def test_while_nobody_can_say_how_far_the_job_is_nothing_is_trimmed_and_that_is_told_once(
+def test_while_the_job_s_position_is_unknown_nothing_is_trimmed_and_that_is_logged_once(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place.queue, "audited", fail(QueueUnavailable("not authorized")))

@@ -1,4 +1,4 @@
-"""Whoever asks what became of a record is told, before and after."""
+"""The outcome of a record is answered to callers, before and after."""
 
 from delay_service.worker.decisions import KEPT_MAX, Decisions
 from delayline.buffer.outcome import Outcome
@@ -9,7 +9,7 @@ ORDERS = Shard("orders", "0")
 APPLIED = Resolution(Outcome.APPLIED, "cancelled")
 
 
-def test_what_became_of_a_record_is_told_to_whoever_asks_before_and_after() -> None:
+def test_the_outcome_of_a_record_is_answered_before_and_after() -> None:
     decisions = Decisions()
     before = decisions.ask(ORDERS, 5)
     assert not before.done()

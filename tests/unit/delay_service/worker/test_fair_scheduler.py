@@ -21,8 +21,8 @@ PLENTY = 1 << 30
 
 
 class Queues:
-    """Shards with so many due messages of some bytes each; `batch` lets them take turns, and says who took how many
-    in which order. `rates` bound what a shard may take beside its turn."""
+    """Shards with so many due messages of some bytes each; `batch` lets them take turns, and returns who took how
+    many in which order. `rates` bound what a shard may take beside its turn."""
 
     def __init__(self, due: Mapping[str, int], *, size: int = 1, rates: Mapping[str, int] | None = None) -> None:
         self.due = Counter(due)

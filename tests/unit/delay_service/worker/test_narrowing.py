@@ -115,8 +115,8 @@ def test_where_not_even_that_goes_through_its_dead_letter_has_size_and_digest_al
     until(bench, lambda: len(bench.delivered()) == 40)
     assert [row for row in rows(bench) if row[0] == offset] == [(offset, Outcome.DEAD, "skipped")]
     (dead,) = [decode_body(record.body) for record in bench.log(NAMES.dead)]
-    told = dict(dead.headers)[LEFT_OUT] or b""
-    assert (dead.key, dead.value, b"bytes, sha256 " in told) == (None, None, True)
+    left_out = dict(dead.headers)[LEFT_OUT] or b""
+    assert (dead.key, dead.value, b"bytes, sha256 " in left_out) == (None, None, True)
 
 
 def test_another_topic_is_delivered_meanwhile() -> None:
@@ -127,7 +127,7 @@ def test_another_topic_is_delivered_meanwhile() -> None:
     assert report(bench).suspect is not None
 
 
-def test_shards_that_fell_due_together_are_told_apart() -> None:
+def test_shards_that_fell_due_together_are_distinguished() -> None:
     bench = Bench(topics=("orders", "mail"))
     bench.turn()
     bench.send(HUGE, after(HOUR))

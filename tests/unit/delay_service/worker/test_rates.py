@@ -124,7 +124,7 @@ def figure(bench: Bench) -> list[bool]:
     return [status.rate_limited for status in bench.worker.statuses if status.id == MAIL]
 
 
-def test_waiting_for_the_rate_is_told_and_is_no_stall() -> None:
+def test_waiting_for_the_rate_is_shown_and_is_no_stall() -> None:
     bench = limited(10)
     send(bench, 30)
     due(bench)
@@ -138,16 +138,16 @@ def test_waiting_for_the_rate_is_told_and_is_no_stall() -> None:
     assert (len(bench.delivered("mail")), figure(bench)) == (30, [False])
 
 
-def test_only_shards_with_something_due_are_told() -> None:
+def test_only_shards_with_something_due_show_the_limit() -> None:
     bench = limited(10, partitions=4)
     send(bench, 30)
     due(bench)
     work(bench, 0.5)
-    told = {status.id: status.rate_limited for status in bench.worker.statuses if status.id.topic == "mail"}
-    assert told == {Shard("mail", partition): partition == "0" for partition in "0123"}
+    by_shard = {status.id: status.rate_limited for status in bench.worker.statuses if status.id.topic == "mail"}
+    assert by_shard == {Shard("mail", partition): partition == "0" for partition in "0123"}
 
 
-def test_a_backlog_within_the_rate_is_not_told() -> None:
+def test_a_backlog_within_the_rate_is_not_shown_as_limited() -> None:
     bench = limited(100)
     send(bench, 50)
     due(bench)
@@ -205,7 +205,7 @@ def test_what_is_buried_does_not_wait_for_the_rate(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_message_that_is_taken_too_late_expires() -> None:
-    bench = Bench(orders={"late_max_ms": 5000})
+    bench = Bench(orders={"lateness_max_ms": 5000})
     bench.send(b"too late", (b"delay-ms", b"1000"))
     bench.send(b"late", (b"delay-ms", b"1001"))
     bench.turn()
@@ -219,7 +219,7 @@ def test_a_message_that_is_taken_too_late_expires() -> None:
 
 
 def test_what_has_expired_stays_so_after_a_restart_under_another_rule() -> None:
-    bench = Bench(orders={"late_max_ms": 5000})
+    bench = Bench(orders={"lateness_max_ms": 5000})
     bench.send(b"too late", (b"delay-ms", b"1000"))
     bench.turn()
     bench.clock.advance(9000)
@@ -233,7 +233,7 @@ def test_what_has_expired_stays_so_after_a_restart_under_another_rule() -> None:
 
 
 def test_what_is_too_late_does_not_hold_up_a_limited_topic() -> None:
-    bench = Bench(topics=("mail",), mail={"rate_max": 2, "late_max_ms": 60_000})
+    bench = Bench(topics=("mail",), mail={"rate_max": 2, "lateness_max_ms": 60_000})
     send(bench, 500)
     bench.turn()
     bench.clock.advance(100_000)

@@ -1,4 +1,4 @@
-"""cli.worker_thread: what a health check is told of a worker's shards."""
+"""cli.worker_thread: what a health check gets of a worker's shards."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -81,5 +81,5 @@ def test_without_the_queue_it_is_not_ready(worker: Standing, thread: WorkerThrea
 
 def test_many_stalled_shards_are_counted_and_not_all_named(worker: Standing, thread: WorkerThread) -> None:
     worker.statuses = [shard(number, stalled="unreadable_log") for number in range(12)]
-    ready, said = thread.readiness()
-    assert (ready, said.count("orders."), said.endswith(" and 2 more")) == (True, 10, True)
+    ready, detail = thread.readiness()
+    assert (ready, detail.count("orders."), detail.endswith(" and 2 more")) == (True, 10, True)

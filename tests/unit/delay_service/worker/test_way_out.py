@@ -1,4 +1,5 @@
-"""The way out of a stall: what is skipped stays skipped for every owner, the rest is delivered, and it is told."""
+"""The way out of a stall: what is skipped stays skipped for every owner, the rest is delivered, and it is
+recorded."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -72,7 +73,7 @@ def test_a_record_of_a_later_version_is_skipped_once_and_for_every_later_owner(b
 
 
 def test_where_it_was_skipped_before_the_shard_had_caught_up_nothing_is_lost_or_delivered_twice(bench: Bench) -> None:
-    """The index below the place is whole, above it nothing is known: a checkpoint must not say more."""
+    """The index below the place is whole, above it nothing is known: a checkpoint must not cover more."""
     stalled(bench)
     restart(bench, lose_index=True)
     bench.send(b"last", (b"delay-ms", b"%d" % MINUTE))
@@ -86,7 +87,7 @@ def test_where_it_was_skipped_before_the_shard_had_caught_up_nothing_is_lost_or_
 
 
 def test_what_is_behind_a_place_that_an_earlier_owner_could_read_is_not_forgotten_with_it(bench: Bench) -> None:
-    """O stands behind it already: a checkpoint there would say that everything before O is in the index."""
+    """O stands behind it already: a checkpoint there would mean that everything before O is in the index."""
     bench.turn()
     for value in (b"0", b"1", b"2"):
         bench.send(value, (b"delay-ms", b"%d" % HOUR))
@@ -324,7 +325,7 @@ def test_a_skip_that_was_not_or_may_have_been_written_is_read_back(
 
 
 def begin_again(bench: Bench, change: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next owner is told otherwise of what the last one has left."""
+    """The next owner gets something else than the last one has left."""
     bench.worker.stop()
     bench.worker.run()
     handover = bench.queue.takeover

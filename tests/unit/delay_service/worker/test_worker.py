@@ -67,7 +67,7 @@ def test_a_batch_takes_another_shard_while_there_is_room_in_bytes(bytes_max: int
 
 def test_everything_that_a_batch_writes_takes_room() -> None:
     cursor = Cursor(topic_id=bytes(16))
-    batch = ShardBatch(ORDERS, cursor, [(b"ab", None)], [b"x"], elsewhere=[Append("t", "0", b"cde")])
+    batch = ShardBatch(ORDERS, cursor, [(b"ab", None)], [b"x"], cross_partition=[Append("t", "0", b"cde")])
     assert (batch.written_bytes, ShardBatch(ORDERS, cursor).written_bytes) == (6, 0)
 
 
@@ -135,7 +135,7 @@ def test_bytes_that_are_no_record_go_to_the_dead_letters_as_they_came_and_the_sh
 def test_a_commit_that_was_not_written_is_taken_again(bench: Bench) -> None:
     bench.turn()
     bench.send(b"a", (b"delay-ms", b"0"))
-    failures = iter([CommitAborted("broker said no")])
+    failures = iter([CommitAborted("the broker refused")])
     bench.sink.fault = lambda _: next(failures, None)
     bench.turn()
     stalled = bench.worker.statuses[0].stalled
@@ -239,7 +239,7 @@ def test_changed_rules_are_written_into_the_log_before_they_count() -> None:
     assert (after_one_second, bench.delivered()) == ([b"old"], [b"old", b"new"])
 
 
-def test_what_says_nothing_about_time_waits_by_the_default_delay_that_was_in_force() -> None:
+def test_what_has_no_time_waits_by_the_default_delay_that_was_in_force() -> None:
     bench = Bench(rules=Rules(default_delay_ms=5000))
     bench.send(b"before the rule")
     bench.turn()
@@ -441,10 +441,10 @@ class Broken:
     def seek(self, *_: object) -> None:
         self._reading = True
 
-    def pause(self, *_: object) -> None:
+    def pause_fetch(self, *_: object) -> None:
         self._paused = True
 
-    def resume(self, *_: object) -> None:
+    def resume_fetch(self, *_: object) -> None:
         self._paused = False
 
 
@@ -522,10 +522,10 @@ def test_a_rolled_message_is_found_before_its_re_append_has_been_read(bench: Ben
     bench.turn()
     due_ms = bench.clock.now_ms() + 7_200_000
     core(bench).rolls.ask([Key(due_ms, 0)])
-    bench.source.pause(ORDERS)
+    bench.source.pause_fetch(ORDERS)
     bench.turn()
     found = core(bench).messages.find(MessageId(ORDERS, 0, due_ms))
-    bench.source.resume(ORDERS)
+    bench.source.resume_fetch(ORDERS)
     bench.turn()
     again = core(bench).messages.find(MessageId(ORDERS, 0, due_ms))
     assert found is not None

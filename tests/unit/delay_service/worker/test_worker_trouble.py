@@ -233,7 +233,7 @@ def test_the_other_partitions_of_a_target_that_refused_are_looked_at_before_they
     assert {status.stalled for status in bench.worker.statuses} == {"target"}
 
 
-def test_a_stalled_shard_says_when_it_tries_again(bench: Bench) -> None:
+def test_a_stalled_shard_shows_when_it_tries_again(bench: Bench) -> None:
     calm(bench)
     bench.sink.fault = refuse
     bench.send(b"a", (b"delay-ms", b"0"))
@@ -297,7 +297,7 @@ def test_a_buffer_topic_made_again_stalls_its_shard_and_is_never_trimmed(
     assert (stalled(bench), bench.queue.offsets(NAMES.buffer("orders"), "0")[0]) == ("buffer_recreated", 0)
 
 
-# --- what is told
+# --- what is reported
 
 
 def sample(bench: Bench, name: str, **labels: str) -> float | None:
@@ -318,7 +318,7 @@ def test_the_backlog_counts_what_is_due_and_not_delivered(bench: Bench) -> None:
     assert sample(bench, "delayline_due_backlog_messages", topic="orders") == 1
 
 
-def test_the_age_of_the_first_record_needed_is_told(bench: Bench) -> None:
+def test_the_age_of_the_first_record_needed_is_reported(bench: Bench) -> None:
     with_settings(bench, trim_interval_s=0.0)
     bench.send(b"long", (b"delay-ms", b"7200000"))
     bench.turn(8)
@@ -327,7 +327,7 @@ def test_the_age_of_the_first_record_needed_is_told(bench: Bench) -> None:
     assert sample(bench, "delayline_buffer_oldest_age_seconds", topic="orders") == 600.0
 
 
-def test_the_clocks_are_told_by_broker(bench: Bench) -> None:
+def test_the_clocks_are_shown_by_broker(bench: Bench) -> None:
     skew(bench, ClockOffset("7", 1000, 2000))
     bench.turn()
     assert sample(bench, "delayline_clock_offset_seconds", broker="7") == 1.5

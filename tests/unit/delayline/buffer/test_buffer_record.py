@@ -180,7 +180,7 @@ def test_every_reappend_raises_the_version() -> None:
         assert meta.version == expected
 
 
-def test_a_header_of_a_foreign_system_survives_a_reappend_whatever_the_rules_say_by_then() -> None:
+def test_a_header_of_a_foreign_system_survives_a_reappend_whatever_the_rules_are_by_then() -> None:
     value = read_message(encode_body(None, b"v", [(b"x-delay", b"9"), (b"delay", b"1h")])).value
     body = encode_reappend(value, Key(5, 6), "orders.0.1.5", NOW_MS)
     _, packed = decode_value(read_message(body, Rules(aliases=("rabbitmq",))).value)
@@ -251,5 +251,5 @@ def test_a_record_of_ours_of_a_later_version_stops_the_shard(body: bytes) -> Non
         read(body, NOW_MS, DEFAULT_RULES)
 
 
-def test_a_decision_is_told_apart_by_its_header() -> None:
+def test_a_decision_is_distinguished_by_its_header() -> None:
     assert decode_body(encode_decision([Key(1, 2)])).headers == [(DECISION, b"1")]

@@ -44,7 +44,7 @@ def test_many_rows_travel_in_records_of_bounded_size() -> None:
     assert [len(decode_audit(value)[1]) for value in values(rows)] == [ROWS_PER_RECORD_MAX, ROWS_PER_RECORD_MAX, 1]
 
 
-def test_a_record_says_which_shard_and_commit_its_rows_are_of() -> None:
+def test_a_record_names_the_shard_and_commit_of_its_rows() -> None:
     record, _ = decode_audit(values([AuditRow(1, None, None, 0, Outcome.APPLIED)])[0])
     assert (record.topic, record.shard, record.epoch, record.at) == ("orders", "3", 7, 1_767_225_600_000)
 
@@ -92,7 +92,7 @@ GOOD = msgspec.json.decode(values([AuditRow(1, None, None, 0, Outcome.APPLIED)])
 @pytest.mark.parametrize(
     "change", [{"v": 2}, {"out": ["vanished"]}, {"off": [1, 2]}, {"due": ["soon"]}, {"topic": None}], ids=str
 )
-def test_a_record_that_says_something_else_is_an_unknown_format(change: dict[str, object]) -> None:
+def test_a_record_with_other_content_is_an_unknown_format(change: dict[str, object]) -> None:
     with pytest.raises(UnknownFormat):
         decode_audit(msgspec.json.encode(GOOD | change))
 

@@ -1,4 +1,4 @@
-"""The quick way through buffer records says what the general way says, of every record and in every order."""
+"""The quick way through buffer records gives what the general way gives, of every record and in every order."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from delayline.buffer import shapes
 from delayline.buffer.record import BufferRecord, Message, encode_decision, read
-from delayline.buffer.shapes import PlainRecords, Reader, read_plain
+from delayline.buffer.shapes import PlainRecords, Reader
 from delayline.errors import UnknownFormat
 from delayline.records.headers import CONTROL, DECISION, ID, ORIGIN
 from delayline.records.message import Header, Key
@@ -19,7 +19,7 @@ from tests.unit.delayline.bodies import BYTES, HEADERS, PARTS
 
 NOW_MS = 1_767_225_600_000
 ALL_NAMES = sorted(directive_names(("rocketmq", "rabbitmq", "etf1")))
-SAID = [
+VALUES = [
     b"0",
     b"1",
     b"5000",
@@ -33,7 +33,7 @@ SAID = [
     b"9" * 15,
     b"9" * 16,
 ]
-DIRECTIVES = st.tuples(st.sampled_from(ALL_NAMES), st.none() | st.sampled_from(SAID) | st.binary(max_size=20))
+DIRECTIVES = st.tuples(st.sampled_from(ALL_NAMES), st.none() | st.sampled_from(VALUES) | st.binary(max_size=20))
 KEPT = st.tuples(st.sampled_from([b"trace", b"", b"delay-mt", b"x" * 70]), st.none() | st.binary(max_size=80))
 RULES = st.builds(
     Rules,
@@ -60,7 +60,7 @@ def _like(draw: st.DrawFn, value: bytes | None) -> bytes | None:
     """Of the same length, mostly."""
     if not value or draw(st.booleans()):
         return value
-    other = draw(st.sampled_from(SAID) | st.binary(min_size=len(value), max_size=len(value)))
+    other = draw(st.sampled_from(VALUES) | st.binary(min_size=len(value), max_size=len(value)))
     return other if draw(st.integers(0, 5)) == 0 else other[: len(value)].ljust(len(value), b"0")
 
 
@@ -107,7 +107,7 @@ def _plain(body: bytes, accepted_at_ms: int, rules: Rules) -> object:
 
 
 @given(written(), RULES)
-def test_both_ways_say_the_same_of_whatever_is_written_once_and_again(bodies: list[bytes], rules: Rules) -> None:
+def test_both_ways_agree_on_whatever_is_written_once_and_again(bodies: list[bytes], rules: Rules) -> None:
     records, reader = at_once(bodies), Reader(rules)
     expected = one_by_one(records, rules)
     assert read_all(reader, records) == expected
@@ -119,12 +119,12 @@ def test_both_ways_say_the_same_of_whatever_is_written_once_and_again(bodies: li
 @example([b"\x02"])
 @example([b"\x03\x00\x00", b"\x00\x03\x00"])
 @example([b"\x80\x80\x01", b"\x00\x80"])
-def test_both_ways_say_the_same_of_any_bytes(bodies: list[bytes]) -> None:
+def test_both_ways_agree_on_any_bytes(bodies: list[bytes]) -> None:
     records = at_once(bodies)
     assert read_all(Reader(DEFAULT_RULES), records) == one_by_one(records, DEFAULT_RULES)
 
 
-@given(st.sampled_from(ALL_NAMES), st.lists(st.sampled_from(SAID), min_size=2, max_size=6), RULES)
+@given(st.sampled_from(ALL_NAMES), st.lists(st.sampled_from(VALUES), min_size=2, max_size=6), RULES)
 def test_a_verdict_is_remembered_for_every_append_time(name: bytes, values: list[bytes], rules: Rules) -> None:
     bodies = [encode_body(b"k", None, [(b"a", b"1"), (name, value)]) for value in values]
     records = [(n, NOW_MS + n * 86_400_000, body) for n, body in enumerate([*bodies, *bodies])]
@@ -157,7 +157,7 @@ def test_the_second_record_of_a_producer_is_read_by_shape(name: bytes) -> None:
 
 @pytest.mark.parametrize("default_delay_ms", [0, 5000])
 @pytest.mark.parametrize("headers", [[], [(b"trace", b"x")], [(b"null", None)]])
-def test_records_that_say_nothing_about_time_are_read_by_shape(headers: list[Header], default_delay_ms: int) -> None:
+def test_records_without_a_time_are_read_by_shape(headers: list[Header], default_delay_ms: int) -> None:
     assert general(*[headers] * 5, rules=Rules(default_delay_ms=default_delay_ms)) == 1
 
 
@@ -195,7 +195,7 @@ def test_a_section_beyond_some_kilobytes_has_none() -> None:
     assert general(*[[(b"a", b"v" * shapes.SECTION_BYTES_MAX), (DELAY, b"1000")]] * 3) == 3
 
 
-def test_a_directives_name_inside_a_key_or_a_value_says_nothing() -> None:
+def test_a_directives_name_inside_a_key_or_a_value_has_no_effect() -> None:
     inside = encode_varint(8) + DELAY + encode_varint(4) + b"1000"
     bodies = [encode_body(inside, inside, [(b"a", inside), (DELAY, b"%d" % n)]) for n in (1000, 2000)]
     records, reader = at_once(bodies), Reader(DEFAULT_RULES)
@@ -217,7 +217,7 @@ def test_a_directives_name_inside_a_key_or_a_value_says_nothing() -> None:
         [(CONTROL, b"pause")],
     ],
 )
-def test_what_says_more_than_a_time_goes_the_general_way_every_time(headers: list[Header]) -> None:
+def test_what_has_more_than_a_time_goes_the_general_way_every_time(headers: list[Header]) -> None:
     assert general(*[headers] * 3) == 3
 
 
@@ -225,15 +225,16 @@ def test_reading_stops_at_a_record_of_another_meaning_and_goes_on_behind_it() ->
     plain = encode_body(b"k", b"v", [(DELAY, b"5000")])
     records = at_once([plain, encode_decision([Key(1, 2)]), plain])
     entries: list[tuple[int, int, bytes]] = []
-    at, meaning = read_plain(records, 0, DEFAULT_RULES, entries)
+    reader = Reader(DEFAULT_RULES)
+    at, meaning = reader.read(records, 0, entries)
     assert (at, meaning, [offset for _, offset, _ in entries]) == (1, read(records[1][2], 0, DEFAULT_RULES), [0])
-    assert read_plain(records, 2, DEFAULT_RULES, entries) == (3, None)
+    assert reader.read(records, 2, entries) == (3, None)
     assert [offset for _, offset, _ in entries] == [0, 2]
 
 
 def test_a_record_of_an_unknown_version_stops_the_reading() -> None:
     with pytest.raises(UnknownFormat):
-        read_plain(at_once([encode_body(None, b"", [(DECISION, b"9")])]), 0, DEFAULT_RULES, [])
+        Reader(DEFAULT_RULES).read(at_once([encode_body(None, b"", [(DECISION, b"9")])]), 0, [])
 
 
 def test_shapes_without_end_take_a_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def test_a_layer_replaces_single_settings_and_leaves_their_neighbours(load: Any)
     assert (api.port, api.batch_messages_max) == (2, 7)
 
 
-def test_every_setting_says_where_it_was_written(load: Any, tmp_path: Path) -> None:
+def test_every_setting_shows_where_it_was_written(load: Any, tmp_path: Path) -> None:
     found = rows(load("namespace = 'eu'\n[api]\nport = 1", {"API__PORT": "2"}, data_dir="/srv"))
     assert found["namespace"] == ("eu", str(tmp_path / "delayline.toml"))
     assert found["api.port"] == ("2", "DELAYLINE_API__PORT")
@@ -263,7 +263,7 @@ def test_the_first_rule_that_matches_is_the_only_one(load: Any, topic: str, defa
     assert load(RULES).rules_for(topic) == Rules(default_delay_ms=default_ms)
 
 
-def test_a_rule_says_how_fast_and_how_late(load: Any) -> None:
+def test_a_rule_sets_how_fast_and_how_late(load: Any) -> None:
     rule = load("[[delay.rule]]\ntopics = 'sms'\nrate_max = 5\nlate_max = '1h'").rule_for("sms")
     assert (rule.rate_max, rule.late_max, rule.default_delay) == (5, 3_600_000, None)
 
@@ -426,7 +426,7 @@ def test_an_address_that_others_can_reach_is_refused_without_authentication(load
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
 @pytest.mark.parametrize("section", ["api", "worker"])
-def test_it_is_accepted_where_somebody_has_said_that_nobody_has_to_say_who_he_is(
+def test_it_is_accepted_where_a_setting_allows_access_without_authentication(
     load: Any, section: str, host: str
 ) -> None:
     toml = f"{KAFKA}[{section}]\nhost = '{host}'\n"
@@ -474,7 +474,7 @@ def test_a_secret_that_can_be_guessed_is_refused_and_not_shown(load: Any) -> Non
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_every_address_of_a_machine_is_none_that_others_can_be_told(load: Any, host: str) -> None:
+def test_every_address_of_a_machine_is_none_that_others_can_use(load: Any, host: str) -> None:
     toml = f"{KAFKA}[internal]\nsecret = 'sixteen letters!'\nhost = '{host}'"
     assert sentence_of(load, toml).startswith("internal.advertised_host: ")
 

@@ -30,7 +30,7 @@ def test_a_size_is_written_as_it_is_read(size_bytes: int) -> None:
     ("text", "size_bytes"),
     [("0B", 0), ("7B", 7), ("1KiB", 1024), ("4MiB", 4 << 20), ("1kB", 1000), ("2GB", 2 * 10**9), ("1TiB", 1 << 40)],
 )
-def test_binary_and_decimal_units_are_told_apart(text: str, size_bytes: int) -> None:
+def test_binary_and_decimal_units_are_distinguished(text: str, size_bytes: int) -> None:
     assert SIZE.validate_python(text) == size_bytes
 
 

@@ -35,7 +35,7 @@ def test_our_own_topics_are_matched_only_by_patterns_that_name_us(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "error"),
     [
         (
             {"topics": ["delayline.audit"], "retention": "1h"},
@@ -48,8 +48,8 @@ def test_our_own_topics_are_matched_only_by_patterns_that_name_us(tmp_path: Path
         ({"topics": ["a"], "retentoin": "1d"}, r"did you mean .*retention"),
     ],
 )
-def test_a_rule_that_cannot_be_is_refused(tmp_path: Path, rule: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_rule_that_cannot_be_is_refused(tmp_path: Path, rule: dict[str, object], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
         loaded(tmp_path, [rule])
 
 

@@ -108,7 +108,7 @@ def test_a_traceback_shows_no_local_variables(format: logs.Format) -> None:
     assert "what a user sent" not in stream.getvalue()
 
 
-def test_values_that_json_cannot_say_are_written_as_python_shows_them() -> None:
+def test_values_that_json_cannot_express_are_written_as_python_shows_them() -> None:
     stream = lines()
     logs.get("a").info("x", body=b"\xff", half="\ud800")
     assert (only(stream)["body"], only(stream)["half"]) == ("b'\\xff'", "\ud800")

@@ -18,7 +18,7 @@ NO_RULE = Bounds(None, 8)
 
 
 class Owners:
-    """Answers when told."""
+    """Answers when a test asks for it."""
 
     def __init__(self) -> None:
         self.questions: list[Future[list[ShardFigures]]] = []
@@ -27,7 +27,7 @@ class Owners:
         self.questions.append(Future())
         return self.questions[-1]
 
-    def say(self, *pending: int, question: int = -1) -> None:
+    def answer(self, *pending: int, question: int = -1) -> None:
         counted = [figures(Shard("mail", str(number)), count) for number, count in enumerate(pending)]
         self.questions[question].set_result([*counted, figures(Shard("orders", "0"), 10**9)])
 
@@ -38,10 +38,10 @@ class Scene:
         bounds = {"mail": Bounds(10, 5)}
         self.limits = PendingLimits(lambda topic: bounds.get(topic, NO_RULE), self.owners.figures, self.clock)
 
-    def asked_and_told(self, *pending: int) -> None:
+    def ask_and_answer(self, *pending: int) -> None:
         self.clock.advance(round(1000 * ASK_EVERY_S))
         self.limits.full("mail")
-        self.owners.say(*pending)
+        self.owners.answer(*pending)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def scene() -> Scene:
 def test_a_topic_is_full_once_its_shards_together_have_as_many_as_its_rule_allows(
     scene: Scene, pending: tuple[int, ...], sentence: str | None
 ) -> None:
-    scene.asked_and_told(*pending)
+    scene.ask_and_answer(*pending)
     full = scene.limits.full("mail")
     assert full == sentence if sentence is None else (full or "").startswith(sentence)
 
@@ -78,7 +78,7 @@ def test_what_is_not_known_refuses_nothing(scene: Scene) -> None:
 
 
 def test_owners_are_not_asked_again_at_once(scene: Scene) -> None:
-    scene.asked_and_told(1)
+    scene.ask_and_answer(1)
     for _ in range(100):
         scene.limits.full("mail")
     assert len(scene.owners.questions) == 1
@@ -88,7 +88,7 @@ def test_owners_are_not_asked_again_at_once(scene: Scene) -> None:
 
 
 def test_figures_of_another_time_are_forgotten(scene: Scene) -> None:
-    scene.asked_and_told(99)
+    scene.ask_and_answer(99)
     scene.clock.advance(round(1000 * BELIEVED_S))
     before = scene.limits.full("mail")
     scene.clock.advance(1)
@@ -96,8 +96,8 @@ def test_figures_of_another_time_are_forgotten(scene: Scene) -> None:
 
 
 def test_a_full_topic_takes_messages_again_once_there_is_room(scene: Scene) -> None:
-    scene.asked_and_told(10)
-    scene.asked_and_told(9)
+    scene.ask_and_answer(10)
+    scene.ask_and_answer(9)
     assert scene.limits.full("mail") is None
 
 
@@ -106,18 +106,18 @@ def test_there_is_one_question_at_a_time_however_long_it_takes(scene: Scene) -> 
     scene.clock.advance(60_000)
     scene.limits.full("mail")
     assert len(scene.owners.questions) == 1
-    scene.owners.say(10)
+    scene.owners.answer(10)
     assert scene.limits.full("mail") is not None
 
 
 def test_after_a_question_that_failed_another_is_asked(scene: Scene) -> None:
     scene.limits.full("mail")
     scene.owners.questions[-1].cancel()
-    scene.asked_and_told(10)
+    scene.ask_and_answer(10)
     assert scene.limits.full("mail") is not None
 
 
-def say_repeats(scene: Scene, topic: str, *repeats: int) -> None:
+def answer_repeats(scene: Scene, topic: str, *repeats: int) -> None:
     scene.clock.advance(round(1000 * ASK_EVERY_S))
     scene.limits.full(topic, repeats=1)
     shards = [figures(Shard(topic, str(number)), count, count) for number, count in enumerate(repeats)]
@@ -128,20 +128,20 @@ def say_repeats(scene: Scene, topic: str, *repeats: int) -> None:
 def test_a_topic_takes_no_more_repeats_once_its_shards_together_have_as_many_as_its_bound_allows(
     scene: Scene, topic: str, repeats_max: int
 ) -> None:
-    say_repeats(scene, topic, 3, repeats_max - 4)
+    answer_repeats(scene, topic, 3, repeats_max - 4)
     assert scene.limits.full(topic, repeats=1) is None
-    say_repeats(scene, topic, 3, repeats_max - 3)
+    answer_repeats(scene, topic, 3, repeats_max - 3)
     sentence = f"{repeats_max} messages that repeat wait for {topic}, its repeats_max is {repeats_max}"
     assert scene.limits.full(topic, repeats=1) == sentence
 
 
 def test_a_topic_full_of_repeats_takes_what_is_delivered_once(scene: Scene) -> None:
-    say_repeats(scene, "orders", 8)
+    answer_repeats(scene, "orders", 8)
     assert scene.limits.full("orders") is None
 
 
 def test_a_topic_full_of_messages_takes_no_repeat_either(scene: Scene) -> None:
-    scene.asked_and_told(10)
+    scene.ask_and_answer(10)
     assert "10 messages wait" in (scene.limits.full("mail", repeats=1) or "")
 
 
@@ -159,12 +159,12 @@ def test_a_bound_of_no_repeats_holds_before_anything_is_known(scene: Scene) -> N
     ],
 )
 def test_a_batch_is_refused_that_would_pass_the_limit(scene: Scene, adds: int, sentence: str | None) -> None:
-    scene.asked_and_told(8)
+    scene.ask_and_answer(8)
     assert scene.limits.full("mail", adds=adds) == sentence
 
 
 def test_a_batch_is_refused_whose_repeats_would_pass_theirs(scene: Scene) -> None:
-    say_repeats(scene, "orders", 3, 1)
+    answer_repeats(scene, "orders", 3, 1)
     assert scene.limits.full("orders", adds=9, repeats=4) is None
     sentence = "4 messages that repeat wait for orders, its repeats_max is 8: there is room for 4 more, not for 5"
     assert scene.limits.full("orders", adds=5, repeats=5) == sentence
@@ -172,5 +172,5 @@ def test_a_batch_is_refused_whose_repeats_would_pass_theirs(scene: Scene) -> Non
 
 
 def test_what_adds_no_message_passes_a_limit_that_is_passed_already(scene: Scene) -> None:
-    scene.asked_and_told(12)
+    scene.ask_and_answer(12)
     assert scene.limits.full("mail", adds=0) is None

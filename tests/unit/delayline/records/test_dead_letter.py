@@ -1,4 +1,4 @@
-"""What a dead letter says."""
+"""What a dead letter contains."""
 
 import pytest
 

@@ -263,7 +263,7 @@ def fired(case: Watched) -> Iterator[int]:
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(watched(), st.data())
-def test_every_expression_fires_as_a_clock_that_is_watched_says(case: Watched, data: st.DataObject) -> None:
+def test_every_expression_fires_as_a_clock_that_is_watched(case: Watched, data: st.DataObject) -> None:
     expected = [*fired(case)]
     series = Series(cron=case.cron, zone=case.zone)
     found: list[int | None] = []
@@ -341,7 +341,7 @@ def test_a_series_ends_with_its_last_delivery() -> None:
     ("missed", "begins"),
     [("all", [-2500, -1500, -500]), ("latest", [-500, 500, 1500]), ("none", [500, 1500, 2500])],
 )
-def test_what_has_passed_is_made_up_for_as_the_series_says(missed: str, begins: list[int]) -> None:
+def test_what_has_passed_is_made_up_for_as_the_series_asks(missed: str, begins: list[int]) -> None:
     series = Series(every_ms=1000, missed=missed)
     assert [*islice(deliveries(series, NOW_MS - 2500, NOW_MS), 3)] == [NOW_MS + ms for ms in begins]
 

@@ -62,7 +62,7 @@ def test_a_record_without_directives_is_immediate() -> None:
     assert read((b"trace", b"\xff"), (b"DELAY", b"3"), (b"null", None)) == Immediate()
 
 
-def test_headers_that_say_nothing_to_us_are_passed_over() -> None:
+def test_headers_that_mean_nothing_to_us_are_passed_over() -> None:
     assert read((b"trace", None), (b"delay-ms", b"5"), (b"trace", b"x")) == Schedule(NOW_MS + 5)
 
 
@@ -114,7 +114,7 @@ def test_delays_that_mean_the_same_are_accepted(headers: list[Header], due_ms: i
     assert read(*headers) == Schedule(due_ms)
 
 
-def test_two_ways_to_say_no_delay_are_immediate() -> None:
+def test_two_ways_to_ask_for_no_delay_are_immediate() -> None:
     assert read((b"delay-ms", b"0"), (b"delay-level", b"-1")) == Immediate()
 
 
@@ -240,7 +240,7 @@ def test_neither_a_default_delay_nor_a_doors_horizon_is_meant_for_retries() -> N
     )
 
 
-def test_the_rules_say_what_a_level_is() -> None:
+def test_the_rules_define_what_a_level_is() -> None:
     assert read((b"delay-level", b"2"), rules=Rules(levels_ms=(7, 70))) == Schedule(NOW_MS + 70)
 
 

@@ -23,7 +23,7 @@ def changed(data: bytes, at: int, layout: str, value: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_head_says_what_another_implementation_wrote(codec: int) -> None:
+def test_a_head_has_what_another_implementation_wrote(codec: int) -> None:
     head = read_batch(batch_of(THREE, codec, transactional=True)).head
     assert (head.record_count, head.base_timestamp, head.max_timestamp) == (3, T0, T0 + 2)
     assert (head.producer_id, head.producer_epoch, head.base_sequence) == (77, 3, 40)
@@ -39,7 +39,7 @@ def test_message_sets_are_recognized(magic: int) -> None:
     assert kind_of(bytes(builder.build())) is Kind.LEGACY
 
 
-def test_no_records_and_empty_records_are_told_apart() -> None:
+def test_no_records_and_empty_records_are_distinguished() -> None:
     assert (kind_of(None), kind_of(b""), kind_of(batch_of(THREE))) == (Kind.NULL, Kind.EMPTY, Kind.BATCH)
 
 
@@ -64,7 +64,7 @@ def test_what_is_not_one_whole_batch_is_refused_as_a_broker_would(data: bytes) -
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_a_damaged_batch_is_told_by_its_checksum() -> None:
+def test_a_damaged_batch_is_recognised_by_its_checksum() -> None:
     batch = read_batch(changed(batch_of(THREE), 70, ">b", 1))
     with pytest.raises(CorruptBatch) as refused:
         batch.check()

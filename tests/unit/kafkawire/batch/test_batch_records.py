@@ -105,7 +105,7 @@ def test_a_delta_written_longer_than_it_has_to_be_is_understood(at: int) -> None
 
 
 @pytest.mark.parametrize("count", [99, 101, -1, 1 << 30, 0])
-def test_more_or_fewer_records_than_the_head_says_are_an_error(count: int) -> None:
+def test_more_or_fewer_records_than_in_the_head_are_an_error(count: int) -> None:
     with pytest.raises(BatchError):
         read(sealed(0, APPEND_TIME, max(count, 1) - 1, -1, count, b"".join(ROWS)))
 
@@ -139,7 +139,7 @@ def test_a_batch_with_another_checksum_is_an_error() -> None:
 
 
 # --- deltas that a broker does not look at: it gives every record of an uncompressed batch the next offset
-#     (LogValidator.assignOffsetsNonCompressed), and leaves what the record says of itself as it is
+#     (LogValidator.assignOffsetsNonCompressed), and leaves the record's own offset as it is
 
 
 @pytest.mark.parametrize("attributes", [0, APPEND_TIME])

@@ -65,7 +65,7 @@ found = st.builds(FindCoordinatorResponse, error_code=errors, coordinators=st.li
 
 
 class Peer:
-    """A broker that answers what it is told to, or bytes made of it."""
+    """A broker that answers what a test scripts, or bytes made of it."""
 
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}

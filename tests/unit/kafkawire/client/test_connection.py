@@ -93,7 +93,7 @@ def test_a_connection_that_was_closed_while_it_was_idle_is_no_doubt() -> None:
 
     with connected(count) as connection:
         connection.ask(ASKED, 12, MetadataResponse)
-        connection.channel.shutdown(socket.SHUT_RD)  # as if the broker had said that nothing more comes
+        connection.channel.shutdown(socket.SHUT_RD)  # as if the broker had closed its side
         with pytest.raises(Unreachable):
             connection.send(ASKED, 12)
     assert len(asked) == 1
@@ -117,7 +117,7 @@ def test_what_is_no_answer_leaves_a_doubt_and_ends_the_connection(answer: bytes,
         assert not connection.is_open
 
 
-def test_a_refused_password_is_said_so() -> None:
+def test_a_refused_password_is_reported() -> None:
     def refuse(header: RequestHeader, body: memoryview) -> Message:
         if header.api_key == ApiKey.SASL_HANDSHAKE:
             return SaslHandshakeResponse(mechanisms=["PLAIN"])
@@ -148,7 +148,7 @@ def versions_as(answer: bytes | Message) -> type[Exception]:
 
 
 @pytest.mark.parametrize("apis", [b"", struct.pack(">hhh", 18, 0, 2)])
-def test_a_broker_that_is_too_old_to_be_asked_for_its_versions_is_said_to(apis: bytes) -> None:
+def test_a_broker_that_is_too_old_to_be_asked_for_its_versions_is_named(apis: bytes) -> None:
     """It answers in the layout of version 0: correlation id, error, count of APIs."""
     body = struct.pack(">ihi", 1, ErrorCode.UNSUPPORTED_VERSION, len(apis) // 6) + apis
     assert versions_as(struct.pack(">i", len(body)) + body) is UnsupportedVersion
@@ -165,7 +165,7 @@ def test_a_broker_that_is_too_old_to_be_asked_for_its_versions_is_said_to(apis: 
         ApiVersionsResponse(ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_an_answer_about_versions_that_is_none_says_nothing_about_them(answer: bytes | Message) -> None:
+def test_an_unreadable_answer_about_versions_is_no_answer(answer: bytes | Message) -> None:
     assert versions_as(answer) is Unreachable
 
 

@@ -69,7 +69,7 @@ def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch() -> None:
         assert (len(all_of(found)), found.next_offset, found.done) == (2, 2, True)
 
 
-def test_where_not_even_one_batch_is_whole_it_says_how_much_is_needed() -> None:
+def test_where_not_even_one_batch_is_whole_it_returns_how_much_is_needed() -> None:
     data = batch(0, [A, B])
     assert [extent_of(data[:size], 0).bytes_needed for size in (0, 5, 12, 61, 70, len(data))] == [
         0,

@@ -78,7 +78,7 @@ def epoch_asked(reading: Reading) -> int:
     return request_for([reading]).topics[0].partitions[0].last_fetched_epoch
 
 
-def test_the_epoch_of_the_last_batch_that_was_read_is_said_and_none_before_one_was() -> None:
+def test_the_epoch_of_the_last_batch_that_was_read_is_sent_and_none_before_one_was() -> None:
     log, reading = Log(), Reading(AT, 0)
     seen = [epoch_asked(reading)]
     for _ in range(3):

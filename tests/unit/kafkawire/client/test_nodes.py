@@ -1,4 +1,4 @@
-"""Where things are: learned once, believed until somebody says otherwise."""
+"""Where things are: learned once, believed until another answer comes."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,7 +24,7 @@ from tests.unit.mq.kafka.served import served
 
 
 class Cluster:
-    """One node, 1, that says who leads what. `leaders` by topic; -1 is nobody."""
+    """One node, 1, that knows who leads what. `leaders` by topic; -1 is nobody."""
 
     def __init__(self) -> None:
         self.leaders: dict[str, list[int]] = {"orders": [1, 2]}
@@ -73,7 +73,7 @@ def test_a_leader_is_asked_for_once_and_again_when_it_was_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("topic", "row", "error"), [("nowhere", 0, TopicMissing), ("orders", 2, TopicMissing)])
-def test_what_there_is_not_is_said_so(topic: str, row: int, error: type[Exception]) -> None:
+def test_what_there_is_not_is_an_error(topic: str, row: int, error: type[Exception]) -> None:
     with cluster() as (_, nodes), pytest.raises(error):
         nodes.leader(topic, row)
 

@@ -51,7 +51,7 @@ def cut_up(data: bytes, cuts: Iterable[int]) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def test_a_frame_says_who_asks_what_under_a_new_number_each_time() -> None:
+def test_a_frame_has_client_and_api_under_a_new_number_each_time() -> None:
     session = Session("ann")
     for number in (1, 2):
         frame = b"".join(session.request(ASKED, VERSION))

@@ -314,7 +314,7 @@ def test_after_a_doubt_an_epoch_that_would_outlive_the_commit_is_let_go_of() -> 
     assert (machine.outcome, machine.identity, machine.state) == (Committed(), None, State.SHUT)
 
 
-def test_a_commit_that_does_not_say_which_epoch_is_next_is_followed_by_a_new_producer_id() -> None:
+def test_a_commit_that_does_not_name_the_next_epoch_is_followed_by_a_new_producer_id() -> None:
     machine = ending()
     machine.advance(Done(End(ME)))
     assert (machine.outcome, machine.state) == (Committed(), State.SHUT)
@@ -331,7 +331,7 @@ def test_partitions_that_do_not_answer_in_time_are_named() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE])
-def test_a_topic_that_is_not_there_in_time_and_batches_that_all_arrive_damaged_are_said_so(code: ErrorCode) -> None:
+def test_a_topic_that_is_not_there_in_time_and_batches_that_all_arrive_damaged_are_reported(code: ErrorCode) -> None:
     machine, writes = writing((A, 1))
     machine.advance(Refused(writes[0], code))
     machine.advance(Expired())
@@ -369,7 +369,7 @@ def test_a_transaction_before_that_let_partitions_be_added_is_no_reason_for_writ
     assert machine.outcome == Aborted(OUT_OF_TIME, ((A, OUT_OF_TIME),))
 
 
-def test_a_producer_id_that_is_not_given_in_time_says_why() -> None:
+def test_a_producer_id_that_is_not_given_in_time_is_an_error_with_the_reason() -> None:
     for event, code in (
         (Refused(Initialise(), ErrorCode.CONCURRENT_TRANSACTIONS), ErrorCode.CONCURRENT_TRANSACTIONS),
         (Unsent(Initialise()), OUT_OF_TIME),

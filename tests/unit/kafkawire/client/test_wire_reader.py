@@ -126,7 +126,7 @@ def test_a_partition_that_brought_records_stands_behind_the_others_in_the_next_r
         assert next_request() == [other.topic, at.topic]
 
 
-def test_where_everything_was_aborted_reading_says_how_far_it_is(one: tuple[Cluster, WireReader]) -> None:
+def test_where_everything_was_aborted_reading_reports_how_far_it_is(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     log = cluster.logs[FIRST]
     log.append([A, B], 7)
@@ -225,10 +225,10 @@ def test_a_partition_joins_while_others_are_read(one: tuple[Cluster, WireReader]
     assert read_bodies(reader, SECOND, 1) == [A]
 
 
-# --- what a broker says is wrong
+# --- what a broker reports as wrong
 
 
-def test_an_offset_that_is_not_in_the_log_is_told_once_and_others_go_on(one: tuple[Cluster, WireReader]) -> None:
+def test_an_offset_that_is_not_in_the_log_is_reported_once_and_others_go_on(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     reader.assign(FIRST, 99)
     reader.assign(SECOND, 0)
@@ -242,7 +242,7 @@ def test_an_offset_that_is_not_in_the_log_is_told_once_and_others_go_on(one: tup
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_a_log_that_was_written_anew_below_what_was_read_is_told_and_not_read_on(
+def test_a_log_that_was_written_anew_below_what_was_read_is_reported_and_not_read_on(
     one: tuple[Cluster, WireReader], lost: int
 ) -> None:
     cluster, reader = one
@@ -270,7 +270,7 @@ def test_another_leader_of_the_same_log_is_read_on(one: tuple[Cluster, WireReade
     assert (seen, epochs[0], epochs[-1] >= 3, epochs) == (BODIES[:5], -1, True, sorted(epochs))
 
 
-def test_a_log_that_cannot_be_read_is_told_behind_what_can_be(one: tuple[Cluster, WireReader]) -> None:
+def test_a_log_that_cannot_be_read_is_reported_behind_what_can_be(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     cluster.append(FIRST, A)
     cluster.append(FIRST, B)
@@ -286,7 +286,7 @@ def test_a_log_that_cannot_be_read_is_told_behind_what_can_be(one: tuple[Cluster
     assert quiet(reader) == []
 
 
-def test_a_log_of_another_format_is_told_and_not_asked_for_again(one: tuple[Cluster, WireReader]) -> None:
+def test_a_log_of_another_format_is_reported_and_not_asked_for_again(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     cluster.append(FIRST, encode_body(None, b"x" * 2 * SMALL_BYTES))
     cluster.append(FIRST, A)
@@ -298,7 +298,7 @@ def test_a_log_of_another_format_is_told_and_not_asked_for_again(one: tuple[Clus
     assert ([type(one) for one in found], quiet(reader), len(cluster.fetches)) == ([Part, Spoilt], [], 1)
 
 
-def test_a_log_that_the_broker_finds_damaged_is_told(one: tuple[Cluster, WireReader]) -> None:
+def test_a_log_that_the_broker_finds_damaged_is_reported(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     cluster.errors[FIRST] = ErrorCode.CORRUPT_MESSAGE
     reader.assign(FIRST, 0)
@@ -405,7 +405,7 @@ def cluster_wide() -> Any:
 
 @contextmanager
 def silent_node() -> Iterator[Address]:
-    """It takes connections and says nothing."""
+    """It takes connections and sends nothing."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         yield Address(*listener.getsockname())
 

@@ -29,7 +29,7 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def said(versions: str) -> Versions:
+def parsed(versions: str) -> Versions:
     return Versions.parse("" if versions == "none" else versions)
 
 
@@ -37,12 +37,12 @@ def theirs(fields: list[dict[str, Any]], version: int) -> list[Any]:
     """Kafka's fields of a version: name, type, array?, may be null?, tag, fields of its own."""
     rows = []
     for field in fields:
-        if version not in said(field["versions"]):
+        if version not in parsed(field["versions"]):
             continue
         kind = field["type"].removeprefix("[]")
         below = theirs(field["fields"], version) if "fields" in field else kind
-        null = version in said(field.get("nullableVersions", "none"))
-        tagged = version in said(field.get("taggedVersions", "none"))
+        null = version in parsed(field.get("nullableVersions", "none"))
+        tagged = version in parsed(field.get("taggedVersions", "none"))
         rows.append((snake(field["name"]), below, field["type"] != kind, null, field["tag"] if tagged else None))
     return rows
 
@@ -66,11 +66,11 @@ def test_a_table_has_the_fields_that_kafka_defines(cls: type[Message]) -> None:
 @every_table
 def test_a_table_belongs_to_the_api_and_the_flexible_versions_that_kafka_defines(cls: type[Message]) -> None:
     defined = definition(cls)
-    flexible = said(defined["flexibleVersions"])
+    flexible = parsed(defined["flexibleVersions"])
     assert APIS[cls.api].key == defined["apiKey"]
     assert cls.__name__ == defined["name"]
     assert [is_flexible(cls.api, version) for version in versions(cls)] == [v in flexible for v in versions(cls)]
-    assert APIS[cls.api].newest <= said(defined["validVersions"]).last
+    assert APIS[cls.api].newest <= parsed(defined["validVersions"]).last
 
 
 @every_table
@@ -175,16 +175,16 @@ def test_bytes_behind_the_end_are_refused(cls: type[Message]) -> None:
             decode(cls, version, body + b"\x00")
 
 
-def test_every_api_that_is_let_through_is_flexible_from_where_kafka_says() -> None:
+def test_every_api_that_is_let_through_is_flexible_from_the_version_in_kafka() -> None:
     checked = 0
     for api in APIS.values():
         try:
             defined = load_json(f"{api.name}Request", "kafka.protocol.schemas.resources")
         except FileNotFoundError:
             continue
-        flexible = said(defined["flexibleVersions"])
+        flexible = parsed(defined["flexibleVersions"])
         assert api.key == defined["apiKey"]
         assert api.flexible == (flexible.first if flexible.last >= 0 else NEVER), api
-        assert api.newest <= said(defined["validVersions"]).last
+        assert api.newest <= parsed(defined["validVersions"]).last
         checked += 1
     assert checked > 40

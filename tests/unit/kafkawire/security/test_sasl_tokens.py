@@ -27,9 +27,9 @@ def credentials(tokens: Tokens) -> Credentials:
 
 def test_a_token_is_sent_as_in_rfc_7628() -> None:
     token = Token(RFC_TOKEN, FAR_MS, extensions={"host": "server.example.com", "port": "143"})
-    said = f"n,,\x01host=server.example.com\x01port=143\x01auth=Bearer {RFC_TOKEN}\x01\x01"
+    sent = f"n,,\x01host=server.example.com\x01port=143\x01auth=Bearer {RFC_TOKEN}\x01\x01"
     head, *pairs = bearer(token).decode().split("\x01")
-    assert (head, sorted(pairs)) == ("n,,", sorted(said.split("\x01")[1:]))
+    assert (head, sorted(pairs)) == ("n,,", sorted(sent.split("\x01")[1:]))
 
 
 def test_a_token_that_is_taken_is_one_message() -> None:
@@ -39,7 +39,7 @@ def test_a_token_that_is_taken_is_one_message() -> None:
         steps.send(b"")
 
 
-def test_a_refusal_is_acknowledged_by_one_byte_and_said() -> None:
+def test_a_refusal_is_acknowledged_by_one_byte_and_reported() -> None:
     steps = exchange(credentials(tokens_of("abc")))
     next(steps)
     assert steps.send(b'{"status":"invalid_token"}') == b"\x01"

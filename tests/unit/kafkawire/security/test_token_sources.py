@@ -1,4 +1,4 @@
-"""Where tokens come from, and what is said when none comes: always the property, never a secret."""
+"""Where tokens come from, and the error when none comes: always the property, never a secret."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def test_an_endpoint_is_asked_once_for_a_token_in_the_words_of_rfc_6749() -> Non
     assert asked.form == {"grant_type": "client_credentials", "scope": "read write"}
 
 
-def test_an_endpoint_that_is_down_is_said() -> None:
+def test_an_endpoint_that_is_down_is_reported() -> None:
     assert "token.endpoint.url: ConnectError" in refusal(reading(f"http://127.0.0.1:{free_port()}/token"))
 
 
@@ -93,7 +93,7 @@ def test_an_endpoint_that_is_down_is_said() -> None:
         (200, b'{"access_token": "%s two", "expires_in": 60}' % SECRET.encode(), "is no token"),
     ],
 )
-def test_an_answer_without_a_token_is_said(status: int, body: bytes, why: str) -> None:
+def test_an_answer_without_a_token_is_reported(status: int, body: bytes, why: str) -> None:
     with endpoint(answering(status, body)) as url:
         text = refusal(reading(url))
     assert text.startswith("mq.properties: sasl.oauthbearer.token.endpoint.url: ")
@@ -172,12 +172,12 @@ def test_a_file_is_read_anew_when_its_token_has_had_its_time(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"two words", b"a\nb", b"\xff", b"x" * 200_000, b"a\x00"])
-def test_a_file_without_a_token_is_said(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_token_is_reported(tmp_path: Path, content: bytes) -> None:
     (file := tmp_path / "token").write_bytes(content)
     assert refusal(read_tokens({FILE: str(file)}, CLOCK)).startswith(f"mq.properties: {FILE}: ")
 
 
-def test_a_file_that_is_none_is_said_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_file_that_is_none_is_reported_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "missing", "."):
         assert FILE in refusal(read_tokens({FILE: str(tmp_path / name)}, CLOCK))
@@ -207,7 +207,7 @@ def test_a_command_prints_a_token_or_the_answer_of_an_endpoint() -> None:
         ('print("x" * 200_000)', "prints more than"),
     ],
 )
-def test_a_command_that_gives_no_token_is_said(text: str, why: str) -> None:
+def test_a_command_that_gives_no_token_is_reported(text: str, why: str) -> None:
     found = refusal(command(text))
     assert found.startswith(f"mq.properties: {COMMAND}: ")
     assert why in found
@@ -239,7 +239,7 @@ def test_a_command_that_closes_its_output_and_goes_on_is_ended(monkeypatch: pyte
     assert "not ended within" in refusal(command("import os, time; os.close(1); time.sleep(60)"))
 
 
-def test_a_command_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_command_that_is_not_there_is_reported(tmp_path: Path) -> None:
     (plain := tmp_path / "plain").write_text("")
     plain.chmod(stat.S_IRUSR)
     for words, why in (("/nowhere/tool", "No such file"), (str(plain), "Permission denied")):
@@ -259,7 +259,7 @@ def unsecured(text: str) -> Tokens:
     return read_tokens({"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": text}, CLOCK)
 
 
-def test_an_unsecured_token_says_what_librdkafkas_would() -> None:
+def test_an_unsecured_token_is_as_librdkafkas_would_be() -> None:
     text = "principal=ann principalClaimName=azp scope=a,b scopeClaimName=roles lifeSeconds=60 extension_traceId=7"
     token = unsecured(text).token()
     head, body, signature = token.value.split(".")

@@ -131,7 +131,7 @@ def test_a_source_can_be_sent_to_another_process() -> None:
 # --- what
 
 
-def test_a_jwt_says_who_it_is_for_and_its_own_end_counts_where_it_comes_first() -> None:
+def test_a_jwt_names_its_subject_and_its_own_end_counts_where_it_comes_first() -> None:
     token = make_token("x", jwt(sub="ann", exp=NOW_MS // 1000 + 60), NOW_MS + 3_600_000, {})
     assert (token.principal, token.expires_ms) == ("ann", NOW_MS + 60_000)
 
@@ -161,14 +161,14 @@ def test_a_token_shows_itself_to_nobody() -> None:
     assert "secret" not in repr(make_token("x", "secret", NOW_MS, {}))
 
 
-def test_a_token_whose_end_nobody_says_is_refused() -> None:
+def test_a_token_without_a_known_end_is_refused() -> None:
     with pytest.raises(NoToken, match="neither expires_in nor exp"):
         of_answer("x", b'{"access_token": "abc"}', NOW_MS, {})
 
 
-@pytest.mark.parametrize(("said", "life_s"), [("60", 60), ('"60"', 60), ("60.5", 60.5), ("1e300", 366 * 86_400)])
-def test_the_answer_of_an_endpoint_says_how_long_a_token_lives(said: str, life_s: float) -> None:
-    found = of_answer("x", b'{"access_token": "abc", "expires_in": %s}' % said.encode(), NOW_MS, {})
+@pytest.mark.parametrize(("answer", "life_s"), [("60", 60), ('"60"', 60), ("60.5", 60.5), ("1e300", 366 * 86_400)])
+def test_the_answer_of_an_endpoint_sets_how_long_a_token_lives(answer: str, life_s: float) -> None:
+    found = of_answer("x", b'{"access_token": "abc", "expires_in": %s}' % answer.encode(), NOW_MS, {})
     assert found.expires_ms == NOW_MS + life_s * 1000
 
 
@@ -189,6 +189,6 @@ def test_an_answer_that_is_none_is_refused(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"{}", b"null", b'{"sub": 5, "exp": "soon"}'])
-def test_what_looks_like_a_jwt_and_is_none_says_nothing(content: bytes) -> None:
+def test_what_looks_like_a_jwt_and_is_none_has_no_claims(content: bytes) -> None:
     token = make_token("x", f"a.{urlsafe_b64encode(content).decode().rstrip('=')}.c", NOW_MS, {})
     assert (token.principal, token.expires_ms) == ("delayline", NOW_MS)

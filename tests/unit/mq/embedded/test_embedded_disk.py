@@ -24,7 +24,7 @@ Faulty = tuple[EmbeddedQueue, FaultyLog]
 
 
 @pytest.mark.parametrize("fault", ["fail_sync", "fail_write"])
-def test_an_append_that_the_disk_fails_is_said_to_be_unknown_and_is_not_shown(faulty: Faulty, fault: str) -> None:
+def test_an_append_that_the_disk_fails_is_reported_as_unknown_and_is_not_shown(faulty: Faulty, fault: str) -> None:
     queue, log = faulty
     queue.ensure_topic("orders")
     setattr(log, fault, True)
@@ -37,7 +37,7 @@ class Panic(BaseException):
     """As the one that RocksDB's binding raises for a panic."""
 
 
-def test_an_append_during_which_the_binding_panics_is_said_to_be_unknown(
+def test_an_append_during_which_the_binding_panics_is_reported_as_unknown(
     faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue, log = faulty

@@ -1,4 +1,4 @@
-"""Who may open the embedded queue's folder, and what is said to the others."""
+"""Who may open the embedded queue's folder, and the errors of the others."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def test_a_closed_folder_can_be_opened_again(open_queue: OpenQueue) -> None:
     open_queue()
 
 
-def test_a_folder_that_cannot_be_made_is_said_to_be_unusable(open_queue: OpenQueue, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_as_unusable(open_queue: OpenQueue, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(QueueUnavailable, match=r"cannot be used: Not a directory"):
         open_queue(tmp_path / "file" / "queue")
@@ -58,16 +58,16 @@ def test_an_opening_that_was_cut_short_is_taken_up(open_queue: OpenQueue, folder
 
 
 @pytest.mark.parametrize(
-    ("marker", "said"),
+    ("marker", "error"),
     [
         ('{"embedded_queue":2,"namespace":"delayline","more":1}', "has format 2, this program knows 1"),
         ('{"embedded_queue":1,"namespace":"other"}', "belongs to the namespace 'other'"),
     ],
 )
-def test_a_folder_of_another_format_is_refused(open_queue: OpenQueue, folder: Path, marker: str, said: str) -> None:
+def test_a_folder_of_another_format_is_refused(open_queue: OpenQueue, folder: Path, marker: str, error: str) -> None:
     open_queue().close()
     (folder / "queue.json").write_text(marker)
-    with pytest.raises(QueueFormat, match=said):
+    with pytest.raises(QueueFormat, match=error):
         open_queue()
 
 
@@ -101,7 +101,7 @@ def test_a_topic_or_entry_of_another_version_is_refused(
         open_queue()
 
 
-def test_a_log_that_rocksdb_cannot_open_is_said_to_be_unusable(open_queue: OpenQueue, folder: Path) -> None:
+def test_a_log_that_rocksdb_cannot_open_is_reported_as_unusable(open_queue: OpenQueue, folder: Path) -> None:
     open_queue().close()
     (folder / "log" / "CURRENT").write_text("nonsense")
     with pytest.raises(QueueUnavailable, match="cannot be opened"):

@@ -128,7 +128,7 @@ def judge(folder: Path, image: Image, *, accepted: bool = True) -> bool:
     offsets."""
     try:
         with opened(folder) as queue:
-            assert read_all(queue) == image.held, "records are missing, and nothing said so"
+            assert read_all(queue) == image.held, "records are missing, and nothing reported it"
         return False
     except QueueDamaged as error:
         figures = str(error)
@@ -338,9 +338,9 @@ def test_a_group_is_marked_before_it_is_acknowledged(open_queue: OpenQueue, tmp_
     queue.ensure_topic("orders")
     for number in range(1, 50):
         append(queue, "orders", "0", b"a")
-        said = read_mark(tmp_path / "queue.mark")
-        assert said is not None
-        assert number in said.ends.values()
+        acknowledged = read_mark(tmp_path / "queue.mark")
+        assert acknowledged is not None
+        assert number in acknowledged.ends.values()
 
 
 @pytest.mark.parametrize("damage", ["CURRENT deleted", "list of files deleted"])
@@ -362,13 +362,13 @@ def test_a_topic_whose_row_is_lost_leaves_its_number_and_records_to_no_other(fol
         for number, _ in list(table(db.iter(), TOPIC_ROWS)):
             del db[KEY.pack(TABLES, TOPIC_ROWS, number)]
 
-    said = read_mark(tmp_path / "queue.mark")
-    assert said is not None
+    acknowledged = read_mark(tmp_path / "queue.mark")
+    assert acknowledged is not None
 
-    accepted = salvage(folder / "log", Loss("a table is gone", said=said), 1)
+    accepted = salvage(folder / "log", Loss("a table is gone", acknowledged=acknowledged), 1)
 
     assert accepted.records == 0
-    kept = f"{RECOVERED}{next(iter(said.ends))[0]}"
+    kept = f"{RECOVERED}{next(iter(acknowledged.ends))[0]}"
     with opened(folder, **ACCEPT) as queue:  # it is another log to the mark
         queue.ensure_topic("new")
         append(queue, "new", "0", b"mine")
@@ -412,18 +412,18 @@ def test_numbers_that_only_the_mark_remembers_are_used_up_as_well(folder: Path, 
     with opened(folder) as queue:
         queue.ensure_topic("old")
         append(queue, "old", "1", b"secret")
-    said = read_mark(tmp_path / "queue.mark")
-    assert said is not None
+    acknowledged = read_mark(tmp_path / "queue.mark")
+    assert acknowledged is not None
     shutil.rmtree(folder / "log")
 
-    assert salvage(folder / "log", Loss("the log is gone", said=said), 1).records == 1
+    assert salvage(folder / "log", Loss("the log is gone", acknowledged=acknowledged), 1).records == 1
 
     with closing(Rdict(str(folder / "log"), tuning.options())) as db:
-        assert NUMBER.unpack(db[NUMBERS_KEY])[0] == max(topic for topic, _ in said.ends)
+        assert NUMBER.unpack(db[NUMBERS_KEY])[0] == max(topic for topic, _ in acknowledged.ends)
 
 
 def test_figures_name_the_partitions_that_lack_most_and_none_that_lack_nothing() -> None:
-    lacking = [Missing("orders", number, said=10, held=10 - number) for number in range(4)]
+    lacking = [Missing("orders", number, acknowledged=10, held=10 - number) for number in range(4)]
     text = str(Loss("cut", tuple(lacking)))
     assert "orders/0" not in text
     assert text.index("orders/3") < text.index("orders/1")

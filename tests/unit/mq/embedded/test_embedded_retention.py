@@ -39,7 +39,7 @@ def test_records_older_than_the_retention_are_deleted_and_no_others(
     assert expiring.expire() == {}
 
 
-def test_who_reads_on_beyond_the_retention_is_told_so(open_queue: OpenQueue, clock: ManualClock) -> None:
+def test_a_reader_beyond_the_retention_gets_an_error(open_queue: OpenQueue, clock: ManualClock) -> None:
     queue = open_queue()
     queue.ensure_topic("orders")
     append(queue, "orders", "0", b"a", b"b")
@@ -150,14 +150,14 @@ def test_topics_can_be_made_and_deleted_for_ever(open_queue: OpenQueue) -> None:
     assert len(numbers) == 30, "no number is used twice"
 
 
-def test_the_thread_says_what_it_has_deleted_and_ends(open_queue: OpenQueue, clock: ManualClock) -> None:
+def test_the_thread_reports_what_it_has_deleted_and_ends(open_queue: OpenQueue, clock: ManualClock) -> None:
     queue = open_queue()
     queue.ensure_topic("orders")
     append(queue, "orders", "0", b"a")
     clock.advance(HOUR_MS)
-    said: list[tuple[str, int]] = []
-    with Retainer(expiry(queue, clock, orders=Retention(age_ms=1)), 0.001, lambda *what: said.append(what)):
+    logged: list[tuple[str, int]] = []
+    with Retainer(expiry(queue, clock, orders=Retention(age_ms=1)), 0.001, lambda *what: logged.append(what)):
         deadline_s = time.monotonic() + JOIN_S
-        while not said and time.monotonic() < deadline_s:
+        while not logged and time.monotonic() < deadline_s:
             time.sleep(0.001)
-    assert said == [("orders", 1)]
+    assert logged == [("orders", 1)]

@@ -1,4 +1,4 @@
-"""Nodes that answer fetches from logs in memory, and do what a test tells them to do."""
+"""Nodes that answer fetches from logs in memory, and do what a test scripts."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager

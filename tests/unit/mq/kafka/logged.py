@@ -117,7 +117,7 @@ class Log:
         self.elect()
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """The last epoch up to this one and the offset behind it, as brokers say it (LeaderEpochFileCache)."""
+        """The last epoch up to this one and the offset behind it, as brokers answer it (LeaderEpochFileCache)."""
         if epoch == self.epochs[-1][0]:
             return epoch, self.end
         behind = [start for number, start in self.epochs if number > epoch]

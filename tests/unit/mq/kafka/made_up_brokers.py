@@ -1,4 +1,4 @@
-"""Two brokers that a test tells what to answer, behind the interface of `Nodes` and `Connection`, without sockets:
+"""Two brokers whose answers a test scripts, behind the interface of `Nodes` and `Connection`, without sockets:
 node 1 coordinates, and leads even partitions; node 2 leads the odd ones."""
 
 from collections import deque
@@ -37,8 +37,8 @@ LOST, UNSENT = "lost", "unsent"
 
 
 class Brokers:
-    """What they were asked is in `asked`, (node, API, version). `say` has the next answers to an API given an error;
-    afterwards they do what they are asked. Partitions are implicit unless `level` says otherwise."""
+    """What they were asked is in `asked`, (node, API, version). `script` gives the next answers to an API an error;
+    afterwards they do what they are asked. Partitions are implicit by default (`level`)."""
 
     def __init__(self, level: int = 2) -> None:
         self.asked: list[tuple[int, ApiKey, int]] = []
@@ -54,14 +54,14 @@ class Brokers:
         self.forgets_offsets = False
         self.unreachable = 0  # so many connections are refused
         self.lacks: set[tuple[int, ApiKey]] = set()  # nodes that are too old for an API
-        self.of_rows: dict[int, int] = {}  # what AddPartitionsToTxn says of a partition, where it refuses
+        self.of_rows: dict[int, int] = {}  # what AddPartitionsToTxn answers of a partition, where it refuses
         self.epoch = -1
-        self._say: dict[ApiKey, deque[tuple[int | str, Callable[[str, int], bool]]]] = {}
+        self._script: dict[ApiKey, deque[tuple[int | str, Callable[[str, int], bool]]]] = {}
         self._ends: dict[str, int] = {}
 
-    def say(self, api: ApiKey, *codes: int | str, of: Callable[[str, int], bool] = lambda *_: True) -> None:
-        """`of` says which partitions a code is about."""
-        self._say.setdefault(api, deque()).extend((code, of) for code in codes)
+    def script(self, api: ApiKey, *codes: int | str, of: Callable[[str, int], bool] = lambda *_: True) -> None:
+        """`of` selects the partitions that a code is about."""
+        self._script.setdefault(api, deque()).extend((code, of) for code in codes)
 
     def apis(self) -> list[ApiKey]:
         return [api for _, api, _ in self.asked]
@@ -92,7 +92,7 @@ class Brokers:
     # --- answers
 
     def next_for(self, api: ApiKey) -> tuple[int | str, Callable[[str, int], bool]]:
-        waiting = self._say.get(api)
+        waiting = self._script.get(api)
         return waiting.popleft() if waiting else (0, lambda *_: True)
 
     def answer(self, request: Any, version: int, code: int, of: Callable[[str, int], bool]) -> Message:

@@ -1,5 +1,5 @@
 """A cluster as far as it knows who has written what and how transactions have ended, behind the interfaces of `Nodes`
-and `Connection`: node 1 coordinates everything; who leads what, a test says."""
+and `Connection`: node 1 coordinates everything; a test sets who leads what."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +42,7 @@ class Partition:
     leader: int = 1
     open: list[tuple[int, int, int]] = field(default_factory=list)
     refuses: int = 0  # the error that a marker meets
-    says: dict[ApiKey, int] = field(default_factory=dict)  # the error that a question meets
+    error_of: dict[ApiKey, int] = field(default_factory=dict)  # the error that a question meets
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Transaction:
 
 class Cluster:
     """What was written is in `marked`: place, producer, epoch, committed. `forbids` has APIs that are not allowed;
-    `busy`, how often a coordinator says that it is loading."""
+    `busy`, how often a coordinator answers that it is loading."""
 
     def __init__(self) -> None:
         self.partitions: dict[Place, Partition] = {}
@@ -151,7 +151,7 @@ class Cluster:
             one = self.partitions[topic.name, row.partition_index]
             assert one.leader == node
             firsts = [first for *_, first in one.open] if request.isolation_level else []
-            code = one.says.get(ApiKey.LIST_OFFSETS, 0)
+            code = one.error_of.get(ApiKey.LIST_OFFSETS, 0)
             rows.append(PartitionOffset(row.partition_index, code, -1, -1 if code else min([END, *firsts])))
         return TopicOffsets(topic.name, rows)
 
@@ -161,7 +161,7 @@ class Cluster:
             [
                 PartitionProducers(
                     row,
-                    self.partitions[topic.name, row].says.get(ApiKey.DESCRIBE_PRODUCERS, 0),
+                    self.partitions[topic.name, row].error_of.get(ApiKey.DESCRIBE_PRODUCERS, 0),
                     None,
                     [
                         *(ProducerState(pid, epoch, 0, 0, -1, first) for pid, epoch, first in self._open(topic, row)),
@@ -174,7 +174,7 @@ class Cluster:
 
     def _open(self, topic: Any, row: int) -> list[tuple[int, int, int]]:
         one = self.partitions[topic.name, row]
-        return [] if ApiKey.DESCRIBE_PRODUCERS in one.says else one.open
+        return [] if ApiKey.DESCRIBE_PRODUCERS in one.error_of else one.open
 
     def _mark(self, node: int, marker: Marker) -> MarkerResult:
         topics = []

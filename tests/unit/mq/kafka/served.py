@@ -1,4 +1,4 @@
-"""A broker that says what a test tells it to say."""
+"""A broker that answers what a test scripts."""
 
 import socket
 import struct
@@ -30,12 +30,12 @@ def _exactly(channel: socket.socket, size: int) -> bytes:
     return data
 
 
-def _serve(channel: socket.socket, handler: Handler, said: ApiVersionsResponse | None) -> None:
+def _serve(channel: socket.socket, handler: Handler, shown: ApiVersionsResponse | None) -> None:
     while True:
         (length,) = struct.unpack(">i", _exactly(channel, 4))
         header, body = read_request(_exactly(channel, length))
         versions = header.api_key == ApiVersionsRequest.api
-        answer = said if versions and said is not None else handler(header, body)
+        answer = shown if versions and shown is not None else handler(header, body)
         if answer is None:
             return
         if isinstance(answer, bytes):

@@ -67,7 +67,7 @@ def test_names_of_our_own_never_reach_librdkafka() -> None:
     assert not set(settings(**plain).admin()) & {FILE, COMMAND, "oauth_cb"}
 
 
-def test_who_logs_in_by_tokens_says_where_they_come_from() -> None:
+def test_a_login_by_tokens_names_their_source() -> None:
     with pytest.raises(ConfigError, match=r"delayline\.oauthbearer\.token\.file"):
         settings()
 

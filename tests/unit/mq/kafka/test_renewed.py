@@ -40,11 +40,11 @@ class Line:
         return self.renewed.client
 
 
-def said(code: int) -> KafkaException:
+def exception(code: int) -> KafkaException:
     return KafkaException(KafkaError(code))
 
 
-SILENCE = said(KafkaError._TIMED_OUT)
+SILENCE = exception(KafkaError._TIMED_OUT)
 
 
 def late() -> QueueUnavailable:
@@ -53,7 +53,7 @@ def late() -> QueueUnavailable:
     return error
 
 
-@pytest.mark.parametrize("silence", [SILENCE, said(KafkaError._TRANSPORT), late()])
+@pytest.mark.parametrize("silence", [SILENCE, exception(KafkaError._TRANSPORT), late()])
 def test_a_client_that_hears_nothing_for_long_is_made_anew(silence: Exception) -> None:
     line = Line()
     assert [line.asked(silence, 10) for _ in range(5)] == [0, 0, 0, 0, 1]
@@ -65,9 +65,9 @@ def test_a_client_that_hears_nothing_for_long_is_made_anew(silence: Exception) -
     "word",
     [
         None,
-        said(KafkaError.NOT_CONTROLLER),
-        said(KafkaError.TOPIC_AUTHORIZATION_FAILED),
-        said(KafkaError._UNKNOWN_TOPIC),
+        exception(KafkaError.NOT_CONTROLLER),
+        exception(KafkaError.TOPIC_AUTHORIZATION_FAILED),
+        exception(KafkaError._UNKNOWN_TOPIC),
     ],
 )
 def test_a_client_that_hears_something_in_between_stays(word: Exception | None) -> None:
@@ -85,7 +85,7 @@ def test_one_failure_long_behind_another_answer_is_no_silence() -> None:
 def test_a_client_that_has_failed_for_good_is_made_anew_and_counts_as_sound_when_it_lasts() -> None:
     line = Line()
     line.renewed.failed(0, "no producer id")
-    line.renewed.failed(0, "said again")
+    line.renewed.failed(0, "once more")
     seen = []
     for _ in range(8):
         line.clock.advance(1000)
@@ -135,4 +135,4 @@ def test_a_client_that_cannot_be_made_is_tried_again() -> None:
 
 
 def _refusing() -> int:
-    raise said(KafkaError._FAIL)
+    raise exception(KafkaError._FAIL)

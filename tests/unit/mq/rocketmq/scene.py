@@ -138,7 +138,7 @@ class Worker:
 
     def __init__(self, name: str, broker: BrokerInMemory) -> None:
         settings = RocketmqSettings(name_servers="a:1", namespace="ns")
-        clock, cluster, requests = ManualClock(), SimpleNamespace(telling=nullcontext, stored=noted), Requests(broker)
+        clock, cluster, requests = ManualClock(), Answering(), Requests(broker)
         pinned = SimpleNamespace(broker=requests, close=requests.close)
         admin = SimpleNamespace(create_group=noted)
         client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: Live(pinned, requests))
@@ -176,6 +176,13 @@ class Worker:
     def commit(self, name: bytes) -> None:
         """A delivery and its row, both with this body."""
         self.sink.commit([ShardBatch(SHARD, self.cursor, deliveries=[(name, None)], audit=[name])])
+
+
+class Answering:
+    """A cluster without troubles."""
+
+    def __init__(self) -> None:
+        self.telling, self.stored = nullcontext, noted
 
 
 class Live:

@@ -48,7 +48,7 @@ def test_rows_are_behind_all_that_they_speak_of() -> None:
         "appends": [BODY],
         "audit": [BODY],
         "dead": [BODY],
-        "elsewhere": [Append("ns.buffer.orders", "a:1", BODY)],
+        "cross_partition": [Append("ns.buffer.orders", "a:1", BODY)],
     }
     found = rounds(Cluster("a", "b"), **everything)
     assert found == [["orders"], ["ns.buffer.orders", "ns.dead"], ["ns.buffer.orders"], ["ns.audit"]]

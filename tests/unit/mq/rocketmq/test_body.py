@@ -54,7 +54,7 @@ def test_consumers_find_key_and_headers_as_rocketmqs_own_properties() -> None:
     assert (member.body, decode_properties(member.properties)) == (b"hello", found)
 
 
-def test_what_properties_cannot_say_leaves_them_the_rest() -> None:
+def test_what_properties_cannot_express_leaves_them_the_rest() -> None:
     member = to_member(encode_body(b"42", b"", [(b"TAGS", b"a"), (b"raw", b"\xff"), (b"none", None)]))
     found = decode_properties(member.properties)
     assert {name: value for name, value in found.items() if name != EXACT.decode()} == {"KEYS": "42", "TAGS": "a"}

@@ -1,6 +1,5 @@
 """Claims of a name on RocketMQ, one after the other, and what the last holder had on its way."""
 
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,16 +17,13 @@ from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.sink import RocketmqSink
 from rocketmq.errors import Refused
 from rocketmq.wire.bodies import Queue
-from tests.unit.mq.rocketmq.scene import BrokerInMemory, Live, Requests, noted
+from tests.unit.mq.rocketmq.scene import Answering, BrokerInMemory, Live, Requests, noted
 
 BUFFER, AUDIT = Queue("ns%buffer%orders", "a", 0), Queue("ns%audit", "a", 0)
 
 
-class Cluster:
+class Cluster(Answering):
     """Every queue of broker a and of broker b, but no queue 9."""
-
-    telling = staticmethod(nullcontext)
-    stored = staticmethod(noted)
 
     def queue(self, topic: str, partition: str) -> Queue:
         broker, _, number = partition.partition(":")

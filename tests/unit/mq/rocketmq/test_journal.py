@@ -78,7 +78,7 @@ def test_who_has_released_is_gone_and_the_cursor_stays() -> None:
     assert (state.released, state.cursor) == (True, b"c")
 
 
-def test_a_journal_that_is_read_from_its_last_step_on_says_the_same() -> None:
+def test_a_journal_that_is_read_from_its_last_step_on_has_the_same_state() -> None:
     records: list[Record] = [Claimed(1, "s1")]
     for number in range(1, 5):
         records += [step(1, number, DECIDES, before=b"1.%d" % (number - 1)), Done(1, number)]

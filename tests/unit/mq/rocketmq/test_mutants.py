@@ -1,4 +1,4 @@
-"""The rules of owners on RocketMQ, each broken, and the test that notices. `tests.mutation` says how."""
+"""The rules of owners on RocketMQ, each broken, and the test that notices. See `tests.mutation`."""
 
 from collections.abc import Callable
 
@@ -25,9 +25,9 @@ CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
         test_ownership.test_of_two_that_claim_at_once_the_first_in_the_journal_has_the_shard,
     ),
     (
-        Mutant("a broker that knows no session says that all have ended", "session-listed", never),
+        Mutant("a broker that knows no session reports that all have ended", "session-listed", never),
         "Session",
-        test_ownership.test_a_broker_that_does_not_know_the_asker_says_nothing_of_others,
+        test_ownership.test_a_broker_that_does_not_know_the_asker_reports_nothing_of_others,
     ),
     (
         Mutant("a commit goes on although an earlier step is open", "recovered-first", never),

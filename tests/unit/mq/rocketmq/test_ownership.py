@@ -76,7 +76,7 @@ def test_a_step_that_lands_behind_a_later_claim_has_not_happened() -> None:
     assert third.cursor.owner_epoch == second.cursor.owner_epoch + 1
 
 
-def test_a_broker_that_does_not_know_the_asker_says_nothing_of_others() -> None:
+def test_a_broker_that_does_not_know_the_asker_reports_nothing_of_others() -> None:
     broker = BrokerInMemory()
     first, second = Worker("first", broker), Worker("second", broker)
     first.claim()

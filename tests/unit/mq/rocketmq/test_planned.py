@@ -98,9 +98,11 @@ def test_a_queue_that_ends_before_its_part_does_is_an_error_and_not_the_end_of_i
         read(Pulls(moved(0, end=0)), 0, 2)
 
 
-@pytest.mark.parametrize(("answer", "said"), [(moved(5), "1 to 5"), (found(5, 6), "1 to 5"), (found(1, 3), "2 to 3")])
+@pytest.mark.parametrize(
+    ("answer", "range_"), [(moved(5), "1 to 5"), (found(5, 6), "1 to 5"), (found(1, 3), "2 to 3")]
+)
 def test_offsets_that_have_been_deleted_are_an_error_that_names_them(
-    read: Callable[..., list[int]], answer: Answer, said: str
+    read: Callable[..., list[int]], answer: Answer, range_: str
 ) -> None:
-    with pytest.raises(OffsetOutOfRange, match=f"offsets {said} have been deleted"):
+    with pytest.raises(OffsetOutOfRange, match=f"offsets {range_} have been deleted"):
         read(Pulls(found(0), answer), 0, 8)

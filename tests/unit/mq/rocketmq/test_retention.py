@@ -19,13 +19,13 @@ QUEUE = Queue("ns%buffer%orders", "a", 0)
 
 
 class Log(SimpleNamespace):
-    """Notes what is said."""
+    """Keeps what is logged."""
 
     def __init__(self) -> None:
-        self.said: list[dict[str, Any]] = []
+        self.logged: list[dict[str, Any]] = []
 
     def warning(self, _: str, **fields: Any) -> None:
-        self.said.append(fields)
+        self.logged.append(fields)
 
     def debug(self, _: str, **fields: Any) -> None:
         """Not heard."""
@@ -77,28 +77,28 @@ def looked(
         clock.advance(int(pause_s * 1000))
 
 
-def test_a_record_that_waits_beyond_two_thirds_of_its_time_is_said(log: Log) -> None:
+def test_a_record_that_waits_beyond_two_thirds_of_its_time_is_logged(log: Log) -> None:
     looked(49 * 3600)
-    assert log.said == [{"topic": "orders", "shard": "a:0", "waiting_h": 49.0, "kept_h": 72.0}]
+    assert log.logged == [{"topic": "orders", "shard": "a:0", "waiting_h": 49.0, "kept_h": 72.0}]
 
 
 def test_a_record_that_waits_for_less_is_not(log: Log) -> None:
     looked(47 * 3600)
-    assert log.said == []
+    assert log.logged == []
 
 
-def test_where_nothing_is_pending_nothing_is_said(log: Log) -> None:
+def test_where_nothing_is_pending_nothing_is_reported(log: Log) -> None:
     looked(71 * 3600, low_offset=6)
-    assert log.said == []
+    assert log.logged == []
 
 
-def test_it_is_said_once_an_hour(log: Log) -> None:
+def test_it_is_logged_once_an_hour(log: Log) -> None:
     looked(49 * 3600, times=5)
-    assert len(log.said) == 1
+    assert len(log.logged) == 1
     looked(49 * 3600, times=3, pause_s=SAID_AGAIN_S)
-    assert len(log.said) == 1 + 3
+    assert len(log.logged) == 1 + 3
 
 
 def test_a_broker_that_does_not_answer_is_asked_again_later(log: Log) -> None:
     looked(49 * 3600, is_there=False)
-    assert log.said == []
+    assert log.logged == []

@@ -67,7 +67,7 @@ def test_every_shard_has_one_owner_and_shares_differ_by_one_at_most(count: int) 
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_the_order_in_which_members_are_listed_says_nothing() -> None:
+def test_the_order_in_which_members_are_listed_does_not_matter() -> None:
     assert share_of("b", ["a", "b", "c"], SHARDS) == share_of("b", ["c", "b", "a"], reversed(SHARDS))
 
 
@@ -95,7 +95,7 @@ def test_most_shards_stay_where_they_are_when_a_member_goes() -> None:
         (Malformed(""), False, False, False, QueueUnavailable),
     ],
 )
-def test_codes_are_told_apart(
+def test_codes_are_distinguished(
     error: RocketmqError, busy: bool, refused: bool, of_record: bool, kind: type[QueueError]
 ) -> None:
     found = trouble.is_busy(error), trouble.is_refused(error), trouble.is_of_record(error)
@@ -112,7 +112,7 @@ def test_what_may_have_been_stored_is_not_taken_for_refused(error: RocketmqError
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "error"),
     [
         ({"name_servers": " ; "}, "mq.bootstrap_servers"),
         ({"properties": {"sasl.mechanism": "PLAIN"}}, "sasl.mechanism"),
@@ -120,8 +120,8 @@ def test_what_may_have_been_stored_is_not_taken_for_refused(error: RocketmqError
         ({"namespace": "a b"}, "namespace"),
     ],
 )
-def test_refused_settings_name_themselves(changed: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_refused_settings_name_themselves(changed: dict[str, object], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
         RocketmqSettings(**{"name_servers": "a:1", **changed})  # type: ignore[arg-type]
 
 

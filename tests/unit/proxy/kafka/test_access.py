@@ -17,7 +17,7 @@ from proxy.kafka.access import Access, read_access, read_listener
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "ann", "sasl.password": "secret"}
 
 
-def test_nothing_said_is_plaintext() -> None:
+def test_plaintext_is_the_default() -> None:
     assert read_access({}) == Access()
 
 

@@ -15,7 +15,7 @@ from reconcile.errors import RunInProgress
 OURS = this_process(1_767_225_600_000)
 
 
-def test_two_at_once_are_refused_and_told_who_it_is_and_what_to_remove() -> None:
+def test_a_second_at_once_is_refused_with_the_holder_and_what_to_remove() -> None:
     files = MemoryFiles()
     Lock(files, OURS).take()
     with pytest.raises(RunInProgress) as refused:
@@ -62,7 +62,7 @@ def test_a_lock_that_cannot_be_read_is_somebodys() -> None:
         Lock(files, OURS).take()
 
 
-def test_whoever_has_lost_the_lock_is_told_and_leaves_it_alone() -> None:
+def test_a_run_that_has_lost_the_lock_gets_an_error_and_leaves_it_alone() -> None:
     files = MemoryFiles()
     lock = Lock(files, OURS)
     lock.take()

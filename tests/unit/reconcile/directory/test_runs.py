@@ -134,7 +134,7 @@ class Traffic:
         return [(place, due_ms) for place, due_ms in every if place not in self._done]
 
     def mark(self, shard: int) -> None:
-        """Everything that is due has been delivered, and the mark says so."""
+        """Everything that is due has been delivered, and the mark reports it."""
         pending = [due_ms for place, due_ms in self._pending() if place[0] == shard]
         low_ms = min([*pending, self.queue.at_ms])
         end = len(self.queue.buffers["orders"][shard])
@@ -402,8 +402,8 @@ EVENT = st.one_of(
 @given(st.lists(EVENT, max_size=40))
 def test_whatever_happens_in_between_the_ledger_comes_out_even(events: list[tuple[int, ...]]) -> None:
     files, traffic = MemoryFiles(), Traffic()
-    for kind, *said in events:
-        _happen(files, traffic, str(kind), said)
+    for kind, *arguments in events:
+        _happen(files, traffic, str(kind), arguments)
     traffic.pass_on(3 * HOUR_MS)
     traffic.pass_on(3 * HOUR_MS)
     run(files, traffic.queue)
@@ -413,19 +413,19 @@ def test_whatever_happens_in_between_the_ledger_comes_out_even(events: list[tupl
     assert orders.judged.findings.get("missing", 0) == len(traffic.missing)
 
 
-def _happen(files: MemoryFiles, traffic: Traffic, kind: str, said: list[int]) -> None:
+def _happen(files: MemoryFiles, traffic: Traffic, kind: str, arguments: list[int]) -> None:
     if kind == "send":
-        traffic.send(said[0], said[1] * WINDOW_MS // 2, lost=bool(said[2]))
+        traffic.send(arguments[0], arguments[1] * WINDOW_MS // 2, lost=bool(arguments[2]))
     elif kind == "deliver":
         traffic.deliver()
     elif kind == "mark":
         traffic.deliver()
-        traffic.mark(said[0])
+        traffic.mark(arguments[0])
     elif kind == "wait":
-        traffic.queue.at_ms += said[0] * WINDOW_MS // 2
+        traffic.queue.at_ms += arguments[0] * WINDOW_MS // 2
     else:
         try:
-            found = run(files, traffic.queue, Fuse(said[0]))
+            found = run(files, traffic.queue, Fuse(arguments[0]))
         except Killed:
             return
         _never_missing_too_early(found, traffic)

@@ -87,7 +87,7 @@ def test_what_cannot_be_read_of_the_audit_may_speak_of_any_record_that_there_was
         (Unreadable(0, None, 5), Mark(NOW, 4, NOW, 0, 6), (0, 9)),  # it stands behind
     ],
 )
-def test_what_had_ended_before_it_or_is_another_topic_s_can_be_told(
+def test_what_had_ended_before_it_or_is_another_topic_s_can_be_judged(
     unreadable: Unreadable, mark: Mark | None, untold: tuple[int, int]
 ) -> None:
     held = Held(NOW, "a", {0: Range(0, 9)}, {"orders": Buffer("o", {0: Range(0, 9)})})

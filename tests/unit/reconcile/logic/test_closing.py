@@ -34,7 +34,7 @@ def long_ago(shard: int, part: Range) -> int | None:
         (view(5, mark(5, 0, pending=0)), True),
         (view(6, mark(5, 0, pending=0)), False),  # one more has come
         (view(5, mark(5, 0, pending=2)), False),
-        (view(5, mark(5, 0, pending=None)), False),  # a writer that does not say
+        (view(5, mark(5, 0, pending=None)), False),  # a writer that does not record it
     ],
 )
 def test_a_shard_is_complete_when_all_that_it_took_has_ended(shard: View, complete: bool) -> None:
@@ -47,13 +47,13 @@ def test_a_shard_is_complete_when_all_that_it_took_has_ended(shard: View, comple
         ([view(5, mark(5, 40 * WINDOW_MS + 17))], 40 * WINDOW_MS),
         ([view(5, mark(5, 40 * WINDOW_MS)), view(5, mark(5, 30 * WINDOW_MS))], 30 * WINDOW_MS),
         ([view(5, mark(5, 40 * WINDOW_MS)), view(0, None)], 40 * WINDOW_MS),  # an empty one holds up nobody
-        ([view(5, mark(5, 40 * WINDOW_MS)), view(1, None)], 0),  # one that says nothing does
+        ([view(5, mark(5, 40 * WINDOW_MS)), view(1, None)], 0),  # one that reports nothing does
         ([view(5, mark(5, 3, pending=0))], NOW),
         ([view(5, mark(5, NOW + HOUR_MS))], NOW),  # never beyond what has been looked at
         ([], NOW),
     ],
 )
-def test_a_topic_is_closed_as_far_as_its_slowest_shard_says(views: Sequence[View], until: int) -> None:
+def test_a_topic_is_closed_as_far_as_its_slowest_shard_reports(views: Sequence[View], until: int) -> None:
     closing = close(dict(enumerate(views)), 0, NOW, STALLED_AFTER, long_ago)
     assert (closing.until_ms, closing.now_ms) == (until, until)
 
@@ -68,11 +68,11 @@ def test_closing_never_goes_back() -> None:
     [
         (mark(5, NOW - STALLED_AFTER), False),
         (mark(5, NOW - STALLED_AFTER - 1), True),
-        (mark(5, 0, pending=0), False),  # complete: it has nothing more to say
+        (mark(5, 0, pending=0), False),  # complete: it has nothing more to report
         (None, True),
     ],
 )
-def test_a_topic_is_stalled_when_a_shard_has_said_nothing_for_too_long(last: Mark | None, stalled: bool) -> None:
+def test_a_topic_is_stalled_when_a_shard_has_reported_nothing_for_too_long(last: Mark | None, stalled: bool) -> None:
     assert close({0: view(5, last)}, 0, NOW, STALLED_AFTER, long_ago).is_stalled is stalled
 
 
@@ -98,7 +98,7 @@ def test_a_shard_is_silent_only_from_the_first_record_on_that_no_mark_speaks_of(
         return waits_since_ms
 
     assert close({4: shard}, 0, NOW, STALLED_AFTER, waits_since).is_stalled is stalled
-    assert asked in ([], [(4, shard.untold)])
+    assert asked in ([], [(4, shard.beyond_marks)])
 
 
 def test_no_shard_of_a_topic_that_was_closed_lately_is_asked_since_when_it_waits() -> None:

@@ -1,4 +1,4 @@
-"""Of which hours the rows are dropped, and what is said where one is not found there."""
+"""Of which hours the rows are dropped, and the verdict where one is not found there."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from reconcile.logic.closing import Closing, Due
 from reconcile.logic.forgetting import REPORTS_AT_ONCE, after_forgetting, reports_from, reports_of, to_forget
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS, Category
 from reconcile.logic.manifest import Merge
-from reconcile.logic.places import for_nobody, judged, places
+from reconcile.logic.places import for_none_accepted, judged, places
 from reconcile.logic.whereabouts import ACCEPTED, CELLS, FORGOTTEN, Merged
 from reconcile.logic.windows import Tally, Window
 from tests.reconcile.cases import CASES, RULES, links, rows
@@ -70,7 +70,7 @@ def test_rows_are_dropped_of_hours_that_are_old_closed_and_settled(
     assert bool(dropped) == is_dropped, name
 
 
-def test_the_latest_run_with_rows_says_how_old_they_are() -> None:
+def test_the_latest_run_with_rows_decides_how_old_they_are() -> None:
     asked: list[int] = []
 
     def read_at_ms(run: int) -> int:
@@ -96,15 +96,15 @@ def test_where_no_record_is_found_everything_is_unauditable_and_the_ledger_adds_
     """Of all situations, without their records: as if these had been dropped with clean rows of theirs."""
     seen = set[str]()
     for case in CASES:
-        said = rows(case)
-        every = list(places([], links(case), said))
+        outcomes = rows(case)
+        every = list(places([], links(case), outcomes))
         rules = replace(RULES, forgotten=[place.moment_ms // HOUR_MS for place in every])
         window = Window("orders", 0, Tally(), 1)
         for place in every:
             for one in judged(place, rules):
                 seen.add(one.category)
                 window.add(one)
-        ends = sum(row.of == 0 for row in said)
+        ends = sum(row.of == 0 for row in outcomes)
         answered = window.found["surplus"] - window.found["unanswered"] - window.found["unanswered_unauditable"]
         assert answered == ends, case.name
     assert seen == {Category.UNAUDITABLE}
@@ -113,9 +113,9 @@ def test_where_no_record_is_found_everything_is_unauditable_and_the_ledger_adds_
 def test_a_message_that_ended_for_one_that_may_have_been_dropped_is_unauditable() -> None:
     (case,) = (case for case in CASES if case.name == "duplicate_of_nobody")
     given_way = [row for row in rows(case) if row.gives_way]
-    (one,) = for_nobody(given_way, set(), RULES)
+    (one,) = for_none_accepted(given_way, set(), RULES)
     hour = int((given_way[0].successor or "").rpartition(".")[2]) // HOUR_MS
-    (doubted,) = for_nobody(given_way, set(), replace(RULES, forgotten=[hour]))
+    (doubted,) = for_none_accepted(given_way, set(), replace(RULES, forgotten=[hour]))
     assert (one.category, doubted.category) == (Category.WRONG_SUCCESSOR, Category.UNAUDITABLE)
 
 

@@ -49,8 +49,8 @@ def test_the_largest_number_fits_into_a_position_and_one_broker_more_is_refused(
         full.with_brokers(["zzz"])
 
 
-def test_what_is_said_of_a_shard_is_in_the_audit_on_its_own_broker() -> None:
+def test_the_rows_of_a_shard_are_in_the_audit_on_its_own_broker() -> None:
     audit = [0, 1, 1024, 1025, 1026, 1027]
     assert (TWO.beside(1, audit), TWO.beside(1031, audit), NUMBERS.beside(1, audit)) == (2, 4, 6)
-    assert TWO.told_in("orders", 1031, 4) == 1024 + spread(Shard("orders", "broker-a:7"), 4)
-    assert NUMBERS.told_in("orders", 7, 6) == spread(Shard("orders", "7"), 6)
+    assert TWO.audit_partition("orders", 1031, 4) == 1024 + spread(Shard("orders", "broker-a:7"), 4)
+    assert NUMBERS.audit_partition("orders", 7, 6) == spread(Shard("orders", "7"), 6)

@@ -169,7 +169,7 @@ def test_rules_that_were_read_hold_from_there_on() -> None:
     assert shards_after(plan, found, manifest(), {})["orders"][0].rules == "r5"
 
 
-def test_the_two_marks_that_say_most_are_kept() -> None:
+def test_the_two_marks_that_reach_furthest_are_kept() -> None:
     known = Marks(mark(5, 40), mark(4, 30))
     assert last_marks(known, []) == known
     assert last_marks(known, [mark(5, 41)]) == Marks(mark(5, 41), mark(5, 40))

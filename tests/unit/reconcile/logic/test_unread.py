@@ -40,7 +40,7 @@ def test_a_lost_successor_is_doubted_where_a_loss_behind_its_record_may_hold_it(
     ("offset", "category"),
     [(29, Category.MISSING), (30, Category.UNAUDITABLE), (34, Category.UNAUDITABLE), (35, Category.MISSING)],
 )
-def test_a_record_without_an_outcome_is_doubted_where_an_unreadable_row_may_tell_of_it(
+def test_a_record_without_an_outcome_is_doubted_where_an_unreadable_row_may_hold_it(
     offset: int, category: Category
 ) -> None:
     assert doubted(found(offset), SHARD).category == category

@@ -1,4 +1,4 @@
-"""docs/formats/reconcile.md says what the job writes."""
+"""docs/formats/reconcile.md describes what the job writes."""
 
 import re
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_the_page_names_the_kinds_of_records_in_an_archive() -> None:
     assert set(re.findall(r"`(\w+)`", kinds)) == known
 
 
-def test_the_page_shows_what_an_archive_says_of_itself() -> None:
+def test_the_page_shows_what_an_archive_describes() -> None:
     block = re.search(r"```json archive\n(.*?)```", OF_ARCHIVES, re.DOTALL)
     assert block is not None
     archive = documents.decode(block[1].encode(), Archive, ARCHIVE, ARCHIVE_VERSION)

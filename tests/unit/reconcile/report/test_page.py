@@ -8,7 +8,16 @@ import pytest
 
 from reconcile.logic.ledger import Category
 from reconcile.report.page import TOPICS_MAX, render_page
-from reconcile.report.summary import Finding, Ledger, Malformed, NotJudged, State, Summary, Topic, Window
+from reconcile.report.summary import (
+    Finding,
+    Ledger,
+    Malformed,
+    NotJudged,
+    State,
+    Summary,
+    TopicSummary,
+    WindowSummary,
+)
 from tests.unit.reconcile.made_up import AT_MS, CLUSTER, finding, summary, topic, windows
 from tests.unit.reconcile.markup import Markup
 
@@ -35,9 +44,9 @@ def test_the_ledger_stands_on_the_page_as_an_equation() -> None:
     assert by_topic["All topics"][0] == f"{sum(one.ledger.accepted for one in given.topics):,}"
 
 
-def test_a_ledger_that_does_not_balance_says_by_how_much() -> None:
+def test_a_ledger_that_does_not_balance_shows_by_how_much() -> None:
     ledger = Ledger(accepted=10, delivered=4, pending=3, missing=1)
-    [_, row] = page(bare(topics=[Topic(topic="orders", ledger=ledger)])).tables["ledger"]
+    [_, row] = page(bare(topics=[TopicSummary(topic="orders", ledger=ledger)])).tables["ledger"]
     assert row[-1] == "2"
 
 
@@ -57,7 +66,7 @@ def test_a_finding_of_a_record_that_is_no_message_has_no_id() -> None:
     assert row == ["missing", "not known", "delayline.buffer.orders", "0", "0", "", "", "", ""]
 
 
-def test_the_page_says_where_it_was_cut() -> None:
+def test_the_page_shows_where_it_was_cut() -> None:
     shown = windows("orders")
     given = bare(
         topics=[topic("orders", shown)],
@@ -78,42 +87,50 @@ def test_a_page_that_is_whole_does_not_speak_of_cuts() -> None:
     assert "left out" not in text
 
 
-def test_an_installation_without_topics_gets_a_page_that_says_so() -> None:
+def test_an_installation_without_topics_gets_a_page_that_shows_that() -> None:
     markup = page(bare())
     assert "there is nothing to judge" in markup.text
     assert markup.tables == {}
 
 
 def test_a_topic_of_which_nothing_is_closed_yet_has_no_picture() -> None:
-    markup = page(bare(topics=[Topic(topic="orders", ledger=Ledger(accepted=2, pending=2))]))
+    markup = page(bare(topics=[TopicSummary(topic="orders", ledger=Ledger(accepted=2, pending=2))]))
     assert "No window has been closed yet." in markup.text
     assert markup.tables["topics"][1][:3] == ["orders", "judged", "no window yet"]
 
 
 @pytest.mark.parametrize("state", State)
 def test_each_state_is_named_with_its_reason(state: State) -> None:
-    row = page(bare(topics=[Topic(topic="orders", state=state, reason="for want of a nail")])).tables["topics"][1]
+    row = page(bare(topics=[TopicSummary(topic="orders", state=state, reason="for want of a nail")])).tables[
+        "topics"
+    ][1]
     assert row[1].endswith("for want of a nail")
     assert state.value in row[1]
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "expected"),
     [
         (bare(), "Every record of the windows that this run has judged has exactly one end"),
-        (bare(threshold=9, topics=[Topic(topic="a", fresh={"late": 3})]), "3 findings, no more than the 9"),
-        (bare(exit_code=2, topics=[Topic(topic="a", fresh={"late": 3, "missing": 1})]), "4 findings in the windows"),
-        (bare(exit_code=3, topics=[Topic(topic="a", state=State.STALLED), Topic(topic="b")]), "1 of 2 topics could"),
+        (bare(threshold=9, topics=[TopicSummary(topic="a", fresh={"late": 3})]), "3 findings, no more than the 9"),
+        (
+            bare(exit_code=2, topics=[TopicSummary(topic="a", fresh={"late": 3, "missing": 1})]),
+            "4 findings in the windows",
+        ),
+        (
+            bare(exit_code=3, topics=[TopicSummary(topic="a", state=State.STALLED), TopicSummary(topic="b")]),
+            "1 of 2 topics could",
+        ),
     ],
     ids=["clean", "tolerated", "findings", "stalled"],
 )
-def test_the_page_begins_with_what_came_of_the_run(given: Summary, says: str) -> None:
-    assert says in page(given).text
+def test_the_page_begins_with_what_came_of_the_run(given: Summary, expected: str) -> None:
+    assert expected in page(given).text
 
 
 def test_what_could_not_be_judged_stands_there_with_its_reason() -> None:
     given = bare(
-        topics=[Topic(topic="orders", before_start=1_200)],
+        topics=[TopicSummary(topic="orders", before_start=1_200)],
         not_judged=[NotJudged(what="audit_gap", why="trimmed before it was read", records=5_000)],
         malformed=[Malformed(audit_partition=3, audit_offset=77, why="no JSON", value="\x00{")],
         malformed_total=4,
@@ -141,14 +158,14 @@ def _with_every_text_as(text: str, of: Summary) -> Summary:
     """Topics keep apart, but by spaces that do not show; what is no client's choice stays."""
     names = {one.topic for one in of.topics}
     assert len(names) == len(of.topics)
-    said = msgspec.to_builtins(of)
+    shown = msgspec.to_builtins(of)
     for kind, fields in _TEXTS.items():
-        for item in said[kind]:
+        for item in shown[kind]:
             for field in fields:
                 if item[field] is not None:
                     item[field] = text + " " * (sorted(names).index(item[field]) if field == "topic" else 0)
-    said["cluster"] |= {"id": text, "namespace": text}
-    return msgspec.convert(said, Summary)
+    shown["cluster"] |= {"id": text, "namespace": text}
+    return msgspec.convert(shown, Summary)
 
 
 _TEXTS = {
@@ -168,8 +185,10 @@ def test_moments_that_no_calendar_knows_stay_numbers() -> None:
 
 def test_ten_thousand_windows_of_many_topics_stay_a_page() -> None:
     names = [f"topic-{n:04}" for n in range(TOPICS_MAX + 50)]
-    shown = [Window(topic=name, window_ms=AT_MS - n * 300_000, accepted=1) for n in range(20) for name in names]
-    given = bare(topics=[Topic(topic=name) for name in names], windows=shown, windows_total=len(shown))
+    shown = [
+        WindowSummary(topic=name, window_ms=AT_MS - n * 300_000, accepted=1) for n in range(20) for name in names
+    ]
+    given = bare(topics=[TopicSummary(topic=name) for name in names], windows=shown, windows_total=len(shown))
     text = render_page(given)
     assert len(shown) > 10_000
     assert len(text) < 700_000

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from reconcile.logic.ledger import WINDOW_MS, Category
 from reconcile.report.labels import LETTERS, MEANINGS, SEVERITIES, WORST_FIRST
 from reconcile.report.strips import COLUMNS_MAX, STRIPS_MAX, draw
-from reconcile.report.summary import Topic, Window
+from reconcile.report.summary import TopicSummary, WindowSummary
 from tests.unit.reconcile.made_up import AT_MS
 
-ORDERS = [Topic(topic="orders")]
+ORDERS = [TopicSummary(topic="orders")]
 
 
-def at(number: int, **found: int) -> Window:
-    return Window(topic="orders", window_ms=AT_MS + number * WINDOW_MS, findings=found)
+def at(number: int, **found: int) -> WindowSummary:
+    return WindowSummary(topic="orders", window_ms=AT_MS + number * WINDOW_MS, findings=found)
 
 
 def test_every_category_has_a_letter_a_colour_and_a_meaning() -> None:
@@ -65,8 +65,8 @@ def test_a_picture_has_room_for_every_window_at_its_moment(numbers: list[int]) -
 
 def test_the_worst_topics_are_drawn_first_and_the_others_counted() -> None:
     names = [f"t{n:03}" for n in range(STRIPS_MAX + 5)]
-    topics = [Topic(topic=name, findings={"missing": 1} if name == "t044" else {}) for name in names]
-    picture = draw(topics, [Window(topic=name, window_ms=AT_MS) for name in names])
+    topics = [TopicSummary(topic=name, findings={"missing": 1} if name == "t044" else {}) for name in names]
+    picture = draw(topics, [WindowSummary(topic=name, window_ms=AT_MS) for name in names])
     assert picture is not None
     assert [strip.topic for strip in picture.strips[:2]] == ["t044", "t000"]
     assert len(picture.strips) == STRIPS_MAX

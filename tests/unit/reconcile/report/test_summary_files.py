@@ -20,14 +20,22 @@ from reconcile.report.repair_plan import (
     encode_repair_plan,
     repair_plan,
 )
-from reconcile.report.summary import State, Summary, Topic, Window, decode_summary, encode_summary, newest
+from reconcile.report.summary import (
+    State,
+    Summary,
+    TopicSummary,
+    WindowSummary,
+    decode_summary,
+    encode_summary,
+    newest,
+)
 from tests.unit.reconcile.made_up import AT_MS, CLUSTER, finding, summary
 
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def seen(topic: str, number: int, version: int = 1) -> Window:
-    return Window(topic=topic, window_ms=number * 300_000, version=version)
+def seen(topic: str, number: int, version: int = 1) -> WindowSummary:
+    return WindowSummary(topic=topic, window_ms=number * 300_000, version=version)
 
 
 def test_a_summary_goes_on_with_the_windows_of_the_last_one() -> None:
@@ -49,11 +57,11 @@ def test_a_summary_is_read_back_as_it_was_written() -> None:
     assert decode_summary(encode_summary(summary())) == summary()
 
 
-def test_a_summary_is_json_that_says_what_it_is() -> None:
-    said = json.loads(encode_summary(summary()))
-    assert (said["v"], said["run"], said["exit_code"]) == (1, 7, 2)
-    assert said["topics"][0]["ledger"]["missing"] == 4
-    assert said["cluster"] == {"kind": "kafka", "id": CLUSTER.id, "namespace": "delayline"}
+def test_a_summary_is_json_with_a_version() -> None:
+    document = json.loads(encode_summary(summary()))
+    assert (document["v"], document["run"], document["exit_code"]) == (1, 7, 2)
+    assert document["topics"][0]["ledger"]["missing"] == 4
+    assert document["cluster"] == {"kind": "kafka", "id": CLUSTER.id, "namespace": "delayline"}
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"v": 1}', encode_summary(summary()).replace(b'"v": 1', b'"v": 2')])
@@ -67,31 +75,33 @@ def samples(of: Summary) -> dict[str, list[tuple[Labels, float]]]:
     return {family.name: [(sample.labels, sample.value) for sample in family.samples] for family in families}
 
 
-def test_metrics_say_what_the_summary_says() -> None:
+def test_metrics_agree_with_the_summary() -> None:
     given = summary()
-    told = samples(given)
+    metrics = samples(given)
     orders = next(one for one in given.topics if one.topic == "orders")
-    assert ({"topic": "orders", "category": "missing"}, 4) in told["delayline_reconcile_findings"]
-    assert ({"topic": "orders", "category": "missing"}, 4) in told["delayline_reconcile_fresh_findings"]
+    assert ({"topic": "orders", "category": "missing"}, 4) in metrics["delayline_reconcile_findings"]
+    assert ({"topic": "orders", "category": "missing"}, 4) in metrics["delayline_reconcile_fresh_findings"]
     accepted = ({"topic": "orders", "category": "accepted"}, orders.ledger.accepted)
-    assert accepted in told["delayline_reconcile_records"]
-    assert ({"topic": "orders"}, 4_120) in told["delayline_reconcile_open_records"]
-    assert ({"topic": "payment-retries"}, 17) in told["delayline_reconcile_unauditable"]
-    assert ({"topic": "orders"}, AT_MS / 1000) in told["delayline_reconcile_last_closed_window_seconds"]
-    assert ({"topic": "mail-digest", "state": "stalled"}, 1) in told["delayline_reconcile_topic_state"]
-    assert ({"topic": "orders", "state": "stalled"}, 0) in told["delayline_reconcile_topic_state"]
-    assert told["delayline_reconcile_run_seconds"] == [({}, 48.2)]
-    assert told["delayline_reconcile_last_run_timestamp_seconds"] == [({}, given.at_ms / 1000)]
-    assert told["delayline_reconcile_malformed_audit_records"] == [({}, 1)]
-    assert told["delayline_reconcile_exit_code"] == [({}, 2)]
+    assert accepted in metrics["delayline_reconcile_records"]
+    assert ({"topic": "orders"}, 4_120) in metrics["delayline_reconcile_open_records"]
+    assert ({"topic": "payment-retries"}, 17) in metrics["delayline_reconcile_unauditable"]
+    assert ({"topic": "orders"}, AT_MS / 1000) in metrics["delayline_reconcile_last_closed_window_seconds"]
+    assert ({"topic": "mail-digest", "state": "stalled"}, 1) in metrics["delayline_reconcile_topic_state"]
+    assert ({"topic": "orders", "state": "stalled"}, 0) in metrics["delayline_reconcile_topic_state"]
+    assert metrics["delayline_reconcile_run_seconds"] == [({}, 48.2)]
+    assert metrics["delayline_reconcile_last_run_timestamp_seconds"] == [({}, given.at_ms / 1000)]
+    assert metrics["delayline_reconcile_malformed_audit_records"] == [({}, 1)]
+    assert metrics["delayline_reconcile_exit_code"] == [({}, 2)]
 
 
 def test_every_category_and_state_has_a_value_so_that_alerts_do_not_miss_a_series() -> None:
-    told = samples(Summary(cluster=CLUSTER, run=1, at_ms=0, exit_code=0, seconds=1, topics=[Topic(topic="a")]))
-    assert len(told["delayline_reconcile_findings"]) == len(Category)
-    assert len(told["delayline_reconcile_topic_state"]) == len(State)
-    assert all(value == 0 for _, value in told["delayline_reconcile_findings"])
-    assert told["delayline_reconcile_last_closed_window_seconds"] == []
+    metrics = samples(
+        Summary(cluster=CLUSTER, run=1, at_ms=0, exit_code=0, seconds=1, topics=[TopicSummary(topic="a")])
+    )
+    assert len(metrics["delayline_reconcile_findings"]) == len(Category)
+    assert len(metrics["delayline_reconcile_topic_state"]) == len(State)
+    assert all(value == 0 for _, value in metrics["delayline_reconcile_findings"])
+    assert metrics["delayline_reconcile_last_closed_window_seconds"] == []
 
 
 def test_the_page_for_operators_names_every_metric_and_no_other() -> None:
@@ -101,8 +111,10 @@ def test_the_page_for_operators_names_every_metric_and_no_other() -> None:
 
 def test_a_topic_with_an_odd_name_is_escaped_in_metrics() -> None:
     name = 'a"b\\c\nd'
-    told = samples(Summary(cluster=CLUSTER, run=1, at_ms=0, exit_code=0, seconds=1, topics=[Topic(topic=name)]))
-    assert told["delayline_reconcile_open_records"] == [({"topic": name}, 0)]
+    metrics = samples(
+        Summary(cluster=CLUSTER, run=1, at_ms=0, exit_code=0, seconds=1, topics=[TopicSummary(topic=name)])
+    )
+    assert metrics["delayline_reconcile_open_records"] == [({"topic": name}, 0)]
 
 
 def test_a_repair_plan_names_missing_messages_and_what_the_run_had_read() -> None:
@@ -113,11 +125,11 @@ def test_a_repair_plan_names_missing_messages_and_what_the_run_had_read() -> Non
     )
     assert plan.more == 0
     assert decode_repair_plan(encode_repair_plan(plan)) == plan
-    said = json.loads(encode_repair_plan(plan))
-    assert (said["v"], said["run"], said["audit"]) == (1, 7, {"0": 12, "1": 9044})
+    document = json.loads(encode_repair_plan(plan))
+    assert (document["v"], document["run"], document["audit"]) == (1, 7, {"0": 12, "1": 9044})
 
 
-def test_a_repair_plan_is_bounded_and_says_how_many_more_there_are() -> None:
+def test_a_repair_plan_is_bounded_and_counts_how_many_more_there_are() -> None:
     lost = (finding("missing", "orders", n) for n in range(MESSAGES_MAX + 50))
     plan = repair_plan(CLUSTER, 7, AT_MS, {}, lost, MESSAGES_MAX + 5_000)
     assert len(plan.messages) == MESSAGES_MAX

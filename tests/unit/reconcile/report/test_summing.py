@@ -1,4 +1,4 @@
-"""What a run says, and how it ends."""
+"""The summary of a run, and how it ends."""
 
 import msgspec
 import pytest
@@ -12,8 +12,7 @@ from reconcile.logic.manifest import AuditGap, Judged, Manifest, Marks, Shard, T
 from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.logic.plan import Cluster, Mark, Range
 from reconcile.report.repair_plan import decode_repair_plan, encode_repair_plan, repair_plan
-from reconcile.report.summary import Finding, NotJudged, State, Summary
-from reconcile.report.summary import Topic as SaidOf
+from reconcile.report.summary import Finding, NotJudged, State, Summary, TopicSummary
 from reconcile.report.summing import Rows, exit_code, ledger_of, outward, summarise
 from reconcile.settings import JobSettings
 
@@ -49,7 +48,7 @@ def test_a_run_ends_with_what_it_has_found(
     assert exit_code({"orders": judgement(**findings).fresh("orders")}, not_judged(*what), threshold) == code
 
 
-def said(
+def summary_of(
     topic: Topic, shard: Shard, stalled: bool = False, gaps: tuple[AuditGap, ...] = (), rows: Rows = NO_ROWS
 ) -> Summary:
     view = View(Range(0, 9), 0, shard.marks)
@@ -83,23 +82,23 @@ SHARD = Shard(start=0, position=5, marks=Marks(Mark(NOW, 5, 1, 2, 7)))
 def test_audit_records_that_cannot_be_read_are_never_a_good_day() -> None:
     malformed = [{"audit_partition": 3, "audit_offset": 77, "why": "no JSON", "value": "?"}]
     rows = NO_ROWS._replace(malformed=malformed, malformed_total=4)
-    summary = said(Topic(topic_id="1", closed_until_ms=NOW - HOUR_MS), SHARD, rows=rows)
+    summary = summary_of(Topic(topic_id="1", closed_until_ms=NOW - HOUR_MS), SHARD, rows=rows)
     assert (summary.exit_code, [(one.what, one.records) for one in summary.not_judged]) == (3, [("unreadable", 4)])
     assert "the first is partition 3, offset 77: no JSON" in summary.not_judged[0].why
 
 
 def test_a_good_day_has_nothing_that_was_not_judged() -> None:
-    summary = said(Topic(topic_id="1", closed_until_ms=NOW - HOUR_MS), SHARD)
+    summary = summary_of(Topic(topic_id="1", closed_until_ms=NOW - HOUR_MS), SHARD)
     assert (summary.exit_code, summary.not_judged, summary.topics[0].state) == (0, [], State.JUDGED)
     assert (summary.topics[0].closed_until_ms, summary.rows_read) == (NOW - HOUR_MS, {"accepted": 3})
 
 
-def test_a_stalled_topic_says_which_shard_is_furthest_behind() -> None:
-    summary = said(Topic(topic_id="1"), SHARD, stalled=True)
+def test_a_stalled_topic_names_the_shard_that_is_furthest_behind() -> None:
+    summary = summary_of(Topic(topic_id="1"), SHARD, stalled=True)
     assert [one.what for one in summary.not_judged] == ["stalled", "unsettled"]
     assert (summary.exit_code, summary.topics[0].state) == (3, State.STALLED)
     assert summary.topics[0].reason == (
-        "1 shards have something pending and say too little of it; the furthest behind is 0"
+        "1 shards have something pending and report too little of it; the furthest behind is 0"
     )
 
 
@@ -113,8 +112,8 @@ def test_a_stalled_topic_says_which_shard_is_furthest_behind() -> None:
         ("audit truncated", State.TRUNCATED),
     ],
 )
-def test_a_topic_that_was_set_aside_says_why(aside: str, state: State) -> None:
-    summary = said(Topic(topic_id="1", aside=aside), SHARD)
+def test_a_topic_that_was_set_aside_shows_the_reason(aside: str, state: State) -> None:
+    summary = summary_of(Topic(topic_id="1", aside=aside), SHARD)
     assert (summary.exit_code, summary.topics[0].state) == (3, state)
     assert summary.topics[0].reason
     assert ("audit" in summary.topics[0].reason) is aside.startswith("audit")
@@ -123,14 +122,14 @@ def test_a_topic_that_was_set_aside_says_why(aside: str, state: State) -> None:
 @pytest.mark.parametrize(("found_at_ms", "code"), [(NOW, 3), (NOW - HOUR_MS, 0)])
 def test_a_gap_has_its_alarm_in_the_run_that_finds_it(found_at_ms: int, code: int) -> None:
     shard = Shard(start=0, position=9, lost=[Range(1, 2), Range(5, 8)], lost_until_ms=found_at_ms)
-    summary = said(Topic(topic_id="1"), shard)
+    summary = summary_of(Topic(topic_id="1"), shard)
     assert summary.exit_code == code
     assert [(one.what, one.shard, one.records) for one in summary.not_judged] == ([("gap", 0, 3)] if code else [])
 
 
 @pytest.mark.parametrize(("run", "code"), [(4, 3), (3, 0)])
 def test_a_gap_of_the_audit_has_its_alarm_in_the_run_that_finds_it(run: int, code: int) -> None:
-    summary = said(Topic(topic_id="1"), SHARD, gaps=(AuditGap(0, Range(5, 8), NOW, run),))
+    summary = summary_of(Topic(topic_id="1"), SHARD, gaps=(AuditGap(0, Range(5, 8), NOW, run),))
     assert (summary.exit_code, [one.what for one in summary.not_judged]) == (code, ["audit_gap"] if code else [])
 
 
@@ -142,10 +141,10 @@ def test_what_is_pending_is_what_open_windows_lack() -> None:
 
 
 @pytest.mark.parametrize(("done", "what"), [(3, "1 messages too few"), (5, "1 messages too many")])
-def test_a_ledger_that_does_not_add_up_is_said_before_all_that_was_found(done: int, what: str) -> None:
+def test_a_ledger_that_does_not_add_up_is_reported_before_all_that_was_found(done: int, what: str) -> None:
     judged = Judged(windows=1, accepted=4, done=done)
     topic = Topic(topic_id="o", totals=Totals(accepted=4, outcomes={"delivered": done}), judged=judged)
-    summary = said(topic, SHARD)
+    summary = summary_of(topic, SHARD)
     (why,) = [one.why for one in summary.not_judged if one.what == "unbalanced"]
     assert what in why
     assert (summary.topics[0].state, summary.exit_code) == (State.UNBALANCED, 3)
@@ -170,29 +169,29 @@ def test_what_has_come_for_missing_messages_since_is_no_debt() -> None:
 
 
 def _before(**fields: object) -> Summary:
-    return msgspec.structs.replace(said(Topic(topic_id="1"), SHARD), run=3, reports_from=3, **fields)
+    return msgspec.structs.replace(summary_of(Topic(topic_id="1"), SHARD), run=3, reports_from=3, **fields)
 
 
 def test_findings_that_the_run_before_could_not_report_are_reported_as_this_ones() -> None:
-    before = _before(exit_code=2, topics=[SaidOf(topic="orders", fresh={"missing": 44})])
-    summary = said(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before, is_before_reported=False))
+    before = _before(exit_code=2, topics=[TopicSummary(topic="orders", fresh={"missing": 44})])
+    summary = summary_of(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before, is_before_reported=False))
     assert (summary.exit_code, summary.topics[0].fresh, summary.reports_from) == (2, {"missing": 44}, 3)
 
 
 def test_findings_that_were_reported_are_not_reported_again() -> None:
-    before = _before(exit_code=2, topics=[SaidOf(topic="orders", fresh={"missing": 44})])
-    summary = said(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before))
+    before = _before(exit_code=2, topics=[TopicSummary(topic="orders", fresh={"missing": 44})])
+    summary = summary_of(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before))
     assert (summary.exit_code, summary.topics[0].fresh, summary.reports_from) == (0, {}, 4)
 
 
 def test_a_gap_that_was_not_reported_is_reported_but_not_what_is_known_anew() -> None:
     before = _before(exit_code=3, not_judged=not_judged("gap", "stalled"))
-    summary = said(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before, is_before_reported=False))
+    summary = summary_of(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before, is_before_reported=False))
     assert (summary.exit_code, [one.what for one in summary.not_judged]) == (3, ["gap"])
 
 
 def test_an_unreported_run_whose_summary_is_gone_is_no_good_day() -> None:
-    summary = said(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(is_before_reported=False))
+    summary = summary_of(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(is_before_reported=False))
     assert (summary.exit_code, summary.not_judged[0].what, summary.reports_from) == (3, "unreported", 0)
 
 

@@ -9,8 +9,8 @@ from reconcile.report.summary import (
     Ledger,
     Point,
     Summary,
-    Topic,
-    Window,
+    TopicSummary,
+    WindowSummary,
     decode_summary,
     encode_summary,
 )
@@ -19,22 +19,22 @@ from tests.unit.reconcile.made_up import AT_MS, CLUSTER, summary, trend
 from tests.unit.reconcile.markup import Markup
 
 
-def topic(accepted: int, delivered: int, name: str = "orders", **fresh: int) -> Topic:
-    return Topic(topic=name, ledger=Ledger(accepted=accepted, delivered=delivered), fresh=fresh)
+def topic(accepted: int, delivered: int, name: str = "orders", **fresh: int) -> TopicSummary:
+    return TopicSummary(topic=name, ledger=Ledger(accepted=accepted, delivered=delivered), fresh=fresh)
 
 
-def said(run: int, *topics: Topic, line: list[Point] | None = None) -> Summary:
+def summary_of(run: int, *topics: TopicSummary, line: list[Point] | None = None) -> Summary:
     return Summary(
         cluster=CLUSTER, run=run, at_ms=AT_MS, exit_code=0, seconds=1, topics=list(topics), trend=line or []
     )
 
 
-def window(run: int, *lateness: int) -> Window:
-    return Window(topic="orders", window_ms=AT_MS, run=run, lateness=list(lateness))
+def window(run: int, *lateness: int) -> WindowSummary:
+    return WindowSummary(topic="orders", window_ms=AT_MS, run=run, lateness=list(lateness))
 
 
 def test_a_run_is_what_it_has_added_to_the_run_before() -> None:
-    before = said(4, topic(100, 90), topic(5, 5, "mail"))
+    before = summary_of(4, topic(100, 90), topic(5, 5, "mail"))
     topics = [topic(130, 95, late=2, missing=1), topic(5, 5, "mail"), topic(7, 1, "new")]
     windows = [window(5, 0, 1, 96), window(5, 0, 1, 0, 0, 2), window(4, 0, 0, 0, 0, 0, 0, 900)]
     assert point_of(5, AT_MS, 2, topics, windows, before) == Point(
@@ -62,38 +62,38 @@ def test_what_is_not_known_is_not_guessed() -> None:
 def test_the_line_of_runs_goes_on_and_is_bounded() -> None:
     line: list[Point] = []
     for run in range(1, 2 * POINTS_MAX + 1):
-        line = extended(said(run - 1, line=line), Point(run=run, at_ms=0, exit_code=0))
+        line = extended(summary_of(run - 1, line=line), Point(run=run, at_ms=0, exit_code=0))
     assert [point.run for point in line] == list(range(POINTS_MAX + 1, 2 * POINTS_MAX + 1))
 
 
 def test_the_line_of_runs_begins_anew_without_a_summary() -> None:
     point = Point(run=9, at_ms=0, exit_code=0)
     assert extended(None, point) == [point]
-    assert extended(said(8), point) == [point]  # of a version that had no line
+    assert extended(summary_of(8), point) == [point]  # of a version that had no line
 
 
 def test_a_run_stands_in_the_line_once() -> None:
     """A run that was killed behind its report is repeated."""
     point = Point(run=8, at_ms=0, exit_code=0)
-    line = extended(said(8, line=[point]), replace(point, findings=1))
+    line = extended(summary_of(8, line=[point]), replace(point, findings=1))
     assert line == [replace(point, findings=1)]
 
 
 def test_a_summary_without_a_line_can_be_read() -> None:
-    data = encode_summary(said(3)).replace(b',\n  "trend": []', b"")
+    data = encode_summary(summary_of(3)).replace(b',\n  "trend": []', b"")
     assert b"trend" not in data
     assert decode_summary(data).trend == []
 
 
 def test_a_line_that_is_none_makes_a_summary_unreadable() -> None:
     with pytest.raises(BadInput):
-        decode_summary(encode_summary(said(3)).replace(b'"trend": []', b'"trend": [{"run": "x"}]'))
+        decode_summary(encode_summary(summary_of(3)).replace(b'"trend": []', b'"trend": [{"run": "x"}]'))
 
 
 @pytest.mark.parametrize("points", [[], trend(1)])
 def test_there_is_nothing_to_compare_one_run_with(points: list[Point]) -> None:
     assert draw(points) is None
-    page = render_page(said(3, topic(1, 1), line=points)).decode()
+    page = render_page(summary_of(3, topic(1, 1), line=points)).decode()
     assert 'id="trend"' not in page
 
 
@@ -113,7 +113,7 @@ def test_every_bar_lies_in_its_picture() -> None:
             assert bar.kind in [kind for kind, _ in chart.legend]
 
 
-def test_the_pictures_show_what_the_numbers_say() -> None:
+def test_the_pictures_agree_with_the_numbers() -> None:
     points = [
         Point(run=1, at_ms=AT_MS, exit_code=2, findings=4, accepted=10, delivered=5, half_ms=8, nearly_all_ms=1024),
         Point(run=2, at_ms=AT_MS, exit_code=3),
@@ -132,13 +132,13 @@ def test_the_pictures_show_what_the_numbers_say() -> None:
         "99 % less than 1.02 s late",
         "half less than 8 ms late",
     ]
-    assert lateness.said == "nothing was delivered in the windows of the last run"
+    assert lateness.caption == "nothing was delivered in the windows of the last run"
     assert [(bar.x, bar.height, bar.kind) for bar in volumes.bars] == [
         (0, 60, "second"),
         (SLOT_PX / 2, 30, "bar"),
         (2 * SLOT_PX + SLOT_PX / 2, 30, "bar"),
     ]
-    assert volumes.said == "0 accepted and 5 delivered in the last run"
+    assert volumes.caption == "0 accepted and 5 delivered in the last run"
 
 
 def test_the_page_has_the_pictures_and_the_numbers() -> None:

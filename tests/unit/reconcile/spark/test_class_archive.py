@@ -36,7 +36,7 @@ def test_java_is_given_the_archive_of_this_pyspark_beside_the_other_options(pref
 
 
 @pytest.mark.parametrize("data", [b"", b"byte", b"bytes and more"])
-def test_an_archive_of_another_size_than_its_name_says_is_not_used(prefix: Path, data: bytes) -> None:
+def test_an_archive_of_another_size_than_in_its_name_is_not_used(prefix: Path, data: bytes) -> None:
     _made(prefix / NAME, data)
     assert local_options() == LOCAL
 

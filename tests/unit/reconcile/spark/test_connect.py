@@ -112,7 +112,7 @@ def test_java_is_needed_where_spark_runs_here(monkeypatch: pytest.MonkeyPatch) -
     assert connect.needs_java()
 
 
-def test_a_server_that_does_not_answer_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{taken.getsockname()[1]}")

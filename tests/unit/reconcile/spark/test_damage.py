@@ -121,7 +121,7 @@ def test_a_damaged_lock_is_somebodys(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["cut", "no text", "of another kind"])
 def test_a_damaged_repair_plan_ends_the_run_before_it_counts(how: str) -> None:
-    """It says what the queue keeps for a repair."""
+    """It lists what the queue keeps for a repair."""
     files, traffic, _ = untroubled()
     name = "runs/2/repair-plan.json"
     files.write(name, DAMAGES[how](msgspec.json.encode(plan_of(2, traffic.queue.at_ms, 1))))

@@ -1,4 +1,4 @@
-"""A worker, a group and other processes that do what a test tells them."""
+"""A worker, a group and other processes that do what a test scripts."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +89,7 @@ class Worker:
 
 
 class Group:
-    """`mq.contract.Admin`, as far as it says who owns what, and which shards there are."""
+    """`mq.contract.Admin`, as far as it knows who owns what, and which shards there are."""
 
     def __init__(self, table: Mapping[Shard, Owner] | None = None) -> None:
         self.table = dict(table or {})

@@ -112,7 +112,7 @@ def test_a_question_is_small() -> None:
         (ZeroDivisionError("secret"), Status.FAILED),
     ],
 )
-def test_why_a_worker_has_no_answer_is_told(failure: Exception, status: Status) -> None:
+def test_the_reason_why_a_worker_has_no_answer_is_reported(failure: Exception, status: Status) -> None:
     asking = Asking()
     asking.worker.answers["find", ID] = failure
     answer = asking.ask()

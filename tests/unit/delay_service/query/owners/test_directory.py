@@ -1,13 +1,15 @@
 """The table of owners."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event
 
 import pytest
 
 from delay_service.query.owners.directory import FRESH_S, Directory
 from delayline.clock import ManualClock, SystemClock
+from delayline.records.message import Shard
+from mq.contract import Owner
 from mq.errors import QueueClosed, QueueUnavailable
 from tests.unit.delay_service.query.owners.people import ONE, SHARD, TWO, Group
 
@@ -23,14 +25,14 @@ def soon(condition: Callable[[], bool]) -> None:
     raise AssertionError("not in time")
 
 
-class Told(Group):
-    """Says when it has been asked."""
+class ScriptedGroup(Group):
+    """Signals when it has been asked."""
 
     def __init__(self) -> None:
         super().__init__({SHARD: ONE})
         self.was_asked = Event()
 
-    def owners(self):  # type: ignore[no-untyped-def]
+    def owners(self) -> Mapping[Shard, Owner]:
         self.was_asked.set()
         return super().owners()
 
@@ -42,7 +44,7 @@ def test_nobody_is_known_before_the_queue_was_asked() -> None:
     assert directory.owner(SHARD) == ONE
 
 
-def test_what_was_known_stays_while_the_queue_cannot_say() -> None:
+def test_what_was_known_stays_while_the_queue_cannot_answer() -> None:
     group = Group({SHARD: ONE})
     directory = Directory(group, ManualClock())
     directory.refresh()
@@ -62,7 +64,7 @@ def test_a_closed_queue_is_not_asked_again() -> None:
 
 
 def test_questions_cost_the_queue_nothing_while_the_table_is_fresh() -> None:
-    group, clock = Told(), ManualClock()
+    group, clock = ScriptedGroup(), ManualClock()
     with Directory(group, clock) as directory:
         directory.owner(SHARD)
         assert group.was_asked.wait(WITHIN_S)
@@ -77,7 +79,7 @@ def test_questions_cost_the_queue_nothing_while_the_table_is_fresh() -> None:
 
 
 def test_who_asks_for_the_whole_table_hears_of_new_shards_as_well() -> None:
-    group, clock = Told(), ManualClock()
+    group, clock = ScriptedGroup(), ManualClock()
     directory = Directory(group, clock)
     directory.refresh()
     clock.advance(int(FRESH_S * 1000) + 1)
@@ -88,7 +90,7 @@ def test_who_asks_for_the_whole_table_hears_of_new_shards_as_well() -> None:
 
 
 def test_a_table_that_was_found_wrong_is_asked_for_again_but_not_once_per_question() -> None:
-    group = Told()
+    group = ScriptedGroup()
     with Directory(group, SystemClock()) as directory:
         for _ in range(1000):
             directory.want()
@@ -99,8 +101,8 @@ def test_a_table_that_was_found_wrong_is_asked_for_again_but_not_once_per_questi
 def test_a_queue_that_does_not_answer_holds_up_nobody() -> None:
     answer = Event()
 
-    class Silent(Told):
-        def owners(self):  # type: ignore[no-untyped-def]
+    class Silent(ScriptedGroup):
+        def owners(self) -> Mapping[Shard, Owner]:
             self.was_asked.set()
             answer.wait(WITHIN_S)
             return super().owners()

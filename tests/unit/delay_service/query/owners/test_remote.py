@@ -20,7 +20,7 @@ ONE, TWO = Owner("w1", "127.0.0.1:1"), Owner("w2", "127.0.0.1:2")
 
 
 class Answer(httpx.AsyncByteStream):
-    """What the workers say."""
+    """What the workers answer."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield FIND.encode_answer(FOUND)

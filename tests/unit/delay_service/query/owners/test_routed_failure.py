@@ -19,7 +19,7 @@ def owners(on_failure: Event) -> RoutedOwners:
     return RoutedOwners(Directory(queue, clock), Signer("secret" * 8, clock), queue, clock, on_failure=on_failure.set)
 
 
-def test_one_that_cannot_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_cannot_begin_prints_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise RuntimeError("no certificates")
 
@@ -30,7 +30,7 @@ def test_one_that_cannot_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None
     assert not failed.is_set()
 
 
-def test_one_that_ends_in_the_middle_is_told_of_and_raised_at_the_end() -> None:
+def test_one_that_ends_in_the_middle_is_reported_and_raised_at_the_end() -> None:
     failed = Event()
     asking = owners(failed)
 

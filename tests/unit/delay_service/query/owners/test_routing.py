@@ -25,16 +25,16 @@ WITHIN_S = 4.0
 
 
 class Others:
-    """Workers of other processes: what each of them says, in turn; the last word stays."""
+    """Workers of other processes: what each of them answers, in turn; the last answer stays."""
 
     def __init__(self) -> None:
-        self.says: dict[Owner, list[Any]] = {}
+        self.scripted: dict[Owner, list[Any]] = {}
         self.asked: list[tuple[Owner, str, Any, float]] = []
         self.given_up: Callable[[], object] = lambda: None
 
     async def ask(self, owner: Owner, method: Method, arguments: tuple[Any, ...], wait_s: float) -> Any:
         self.asked.append((owner, method.name, arguments, wait_s))
-        words = self.says.get(owner, [OwnerUnavailable("does not answer")])
+        words = self.scripted.get(owner, [OwnerUnavailable("does not answer")])
         word = words.pop(0) if len(words) > 1 else words[0]
         if isinstance(word, Exception):
             raise word
@@ -83,7 +83,7 @@ class Scene:
 
 def test_the_owner_is_asked_wherever_it_is() -> None:
     scene = Scene(p3=TWO, p2=ONE)
-    scene.others.says[TWO] = [FOUND]
+    scene.others.scripted[TWO] = [FOUND]
     assert scene.ask() == FOUND
     assert scene.others.asked == [(TWO, "find", (ID,), WITHIN_S)]
     assert scene.pauses.count == 0
@@ -99,13 +99,13 @@ def test_the_worker_of_this_process_is_asked_first() -> None:
 
 def test_a_shard_that_is_not_ours_is_asked_for_elsewhere() -> None:
     scene = Scene(Worker(ONE.writer), p3=TWO)
-    scene.others.says[TWO] = [FOUND]
+    scene.others.scripted[TWO] = [FOUND]
     assert scene.ask() == FOUND
 
 
 def test_a_shard_that_has_just_left_this_process_waits_for_its_new_owner() -> None:
     scene = Scene(Worker(ONE.writer), p3=ONE)
-    scene.others.says[TWO] = [FOUND]
+    scene.others.scripted[TWO] = [FOUND]
     scene.pauses.then[2] = lambda: scene.moves(TWO)
     assert scene.ask() == FOUND
     assert scene.asked == [TWO]
@@ -114,7 +114,7 @@ def test_a_shard_that_has_just_left_this_process_waits_for_its_new_owner() -> No
 @pytest.mark.parametrize("word", [NotMine("not mine"), OwnerUnavailable("does not answer"), NotYet("busy")])
 def test_through_a_rebalance_the_question_is_asked_until_the_new_owner_answers(word: Exception) -> None:
     scene = Scene(p3=ONE)
-    scene.others.says = {ONE: [word], TWO: [OwnerUnavailable("is being taken over"), FOUND]}
+    scene.others.scripted = {ONE: [word], TWO: [OwnerUnavailable("is being taken over"), FOUND]}
     scene.pauses.then = {2: lambda: scene.moves(None), 4: lambda: scene.moves(TWO)}
     assert scene.ask() == FOUND
     assert scene.asked == [ONE, ONE, TWO, TWO]
@@ -122,7 +122,7 @@ def test_through_a_rebalance_the_question_is_asked_until_the_new_owner_answers(w
 
 def test_while_a_worker_is_silent_one_of_many_questions_at_a_time_tries_it() -> None:
     scene, waiting, rounds, silent = Scene(p3=ONE), list[asyncio.Future[None]](), 0, 0
-    scene.others.says[ONE] = [OwnerUnavailable("does not answer")]
+    scene.others.scripted[ONE] = [OwnerUnavailable("does not answer")]
 
     async def pause(seconds: float) -> None:
         waiting.append(asyncio.get_running_loop().create_future())
@@ -138,7 +138,7 @@ def test_while_a_worker_is_silent_one_of_many_questions_at_a_time_tries_it() -> 
                 asking += [asyncio.create_task(routing.ask(METHODS["find"], (ID,), WITHIN_S)) for _ in range(50)]
             rounds += 1
             if rounds == 5:
-                silent, scene.others.says[ONE] = len(scene.asked), [FOUND]
+                silent, scene.others.scripted[ONE] = len(scene.asked), [FOUND]
             scene.clock.advance(int(PAUSE_S * 1000))
             awake, waiting[:] = waiting[:], []
             for future in awake:
@@ -154,16 +154,16 @@ def test_while_a_worker_is_silent_one_of_many_questions_at_a_time_tries_it() -> 
 
 def test_a_wrong_answer_has_the_table_renewed() -> None:
     scene = Scene(p3=ONE)
-    scene.others.says[ONE] = [NotMine("not mine"), FOUND]
+    scene.others.scripted[ONE] = [NotMine("not mine"), FOUND]
     wanted: list[None] = []
     scene.directory.want = lambda: wanted.append(None)  # type: ignore[method-assign]
     scene.ask()
     assert len(wanted) == 1
 
 
-def test_when_its_time_is_up_the_last_reason_is_told() -> None:
+def test_when_its_time_is_up_the_last_reason_is_shown() -> None:
     scene = Scene(p3=ONE)
-    scene.others.says[ONE] = [NotMine("early"), OwnerUnavailable("is being taken over")]
+    scene.others.scripted[ONE] = [NotMine("early"), OwnerUnavailable("is being taken over")]
     with pytest.raises(OwnerUnavailable, match="is being taken over"):
         scene.ask()
     assert scene.pauses.count == WITHIN_S / PAUSE_S - 1
@@ -187,7 +187,7 @@ def test_an_owner_without_an_address_cannot_be_asked() -> None:
 
 def test_two_processes_that_do_not_understand_each_other_do_not_try_again() -> None:
     scene = Scene(p3=ONE)
-    scene.others.says[ONE] = [Rejected("another secret"), FOUND]
+    scene.others.scripted[ONE] = [Rejected("another secret"), FOUND]
     with pytest.raises(Rejected):
         scene.ask()
     assert len(scene.asked) == 1
@@ -195,7 +195,7 @@ def test_two_processes_that_do_not_understand_each_other_do_not_try_again() -> N
 
 def test_an_owner_that_cannot_reach_the_queue_is_not_asked_again() -> None:
     scene = Scene(p3=ONE)
-    scene.others.says[ONE] = [QueueUnavailable("no brokers"), FOUND]
+    scene.others.scripted[ONE] = [QueueUnavailable("no brokers"), FOUND]
     with pytest.raises(QueueUnavailable):
         scene.ask()
 
@@ -210,7 +210,7 @@ def test_a_shard_that_does_not_exist_is_not_waited_for() -> None:
 def test_an_owner_that_falls_silent_is_left_once_the_shard_is_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("delay_service.query.owners.routing.LOOK_AGAIN_S", 0.001)
     scene = Scene(p3=ONE)
-    scene.others.says = {ONE: [...], TWO: [Resolution(Outcome.APPLIED)]}
+    scene.others.scripted = {ONE: [...], TWO: [Resolution(Outcome.APPLIED)]}
     looks = 0
 
     def want() -> None:
@@ -228,7 +228,7 @@ def test_a_worker_of_this_process_that_loses_the_shard_is_left(monkeypatch: pyte
     monkeypatch.setattr("delay_service.query.owners.local.LOOK_AGAIN_S", 0.001)
     here = Worker(ONE.writer, SHARD)
     scene = Scene(here, p3=TWO)
-    scene.others.says[TWO] = [Resolution(Outcome.UNMATCHED)]
+    scene.others.scripted[TWO] = [Resolution(Outcome.UNMATCHED)]
     looks: list[Any] = []
     monkeypatch.setattr(here, "owns", lambda shard: looks.append(shard) or len(looks) < 5)
     assert scene.ask("decided", SHARD, 7) == Resolution(Outcome.UNMATCHED)
@@ -255,7 +255,7 @@ DUE = DueQuery(0, 1, 2)
 
 def test_each_owner_is_asked_about_its_own_shards() -> None:
     scene = Scene(p0=ONE, p1=TWO, p2=ONE)
-    scene.others.says = {ONE: [counts(A, C)], TWO: [counts(B)]}
+    scene.others.scripted = {ONE: [counts(A, C)], TWO: [counts(B)]}
     assert counted(scene, A, B, C) == [A, C, B]
     asked = {(owner, tuple(arguments[0])) for owner, _, arguments, _ in scene.others.asked}
     assert asked == {(ONE, (A, C)), (TWO, (B,))}
@@ -266,21 +266,21 @@ def test_the_worker_of_this_process_takes_part() -> None:
     here = Worker(ONE.writer, A, C)
     here.answers["due_counts", ((A, C), DUE)] = counts(A, C)
     scene = Scene(here, p0=ONE, p1=TWO, p2=TWO)
-    scene.others.says[TWO] = [counts(B)]
+    scene.others.scripted[TWO] = [counts(B)]
     assert sorted(counted(scene, A, B, C)) == [A, B, C]
     assert scene.asked == [TWO]
 
 
 def test_shards_that_nobody_owns_are_left_out_at_once() -> None:
     scene = Scene(p0=ONE)
-    scene.others.says[ONE] = [counts(A)]
+    scene.others.scripted[ONE] = [counts(A)]
     assert counted(scene, A, B) == [A]
     assert scene.pauses.count == 0
 
 
 def test_while_the_group_is_rebalanced_a_shard_that_nobody_owns_is_waited_for() -> None:
     scene = Scene(p0=ONE)
-    scene.others.says = {ONE: [counts(A)], TWO: [counts(B)]}
+    scene.others.scripted = {ONE: [counts(A)], TWO: [counts(B)]}
     scene.group.failure = QueueUnavailable("being rebalanced")
     scene.directory.refresh()
 
@@ -296,7 +296,7 @@ def test_while_the_group_is_rebalanced_a_shard_that_nobody_owns_is_waited_for() 
 
 def test_what_an_owner_leaves_out_is_asked_of_the_next_one() -> None:
     scene = Scene(p0=ONE, p1=ONE)
-    scene.others.says = {ONE: [counts(A), []], TWO: [OwnerUnavailable("starts"), counts(B)]}
+    scene.others.scripted = {ONE: [counts(A), []], TWO: [OwnerUnavailable("starts"), counts(B)]}
     scene.pauses.then[2] = lambda: (scene.group.table.update({B: TWO}), scene.directory.refresh())
     assert counted(scene, A, B) == [A, B]
     assert scene.asked == [ONE, ONE, TWO, TWO]
@@ -304,14 +304,14 @@ def test_what_an_owner_leaves_out_is_asked_of_the_next_one() -> None:
 
 def test_an_owner_that_does_not_answer_is_left_out_after_a_while() -> None:
     scene = Scene(p0=ONE, p1=TWO)
-    scene.others.says[TWO] = [counts(B)]
+    scene.others.scripted[TWO] = [counts(B)]
     assert counted(scene, A, B) == [B]
     assert scene.pauses.count == AGAIN_S / PAUSE_S
 
 
 def test_an_owner_that_is_frozen_holds_up_no_other() -> None:
     scene = Scene(p0=ONE, p1=TWO)
-    scene.others.says = {ONE: [...], TWO: [NotYet("busy"), counts(B)]}
+    scene.others.scripted = {ONE: [...], TWO: [NotYet("busy"), counts(B)]}
     scene.others.given_up = lambda: scene.clock.advance(int(WITHIN_S * 1000))
     with scene.routing() as routing:
         assert asyncio.run(routing.ask_all(METHODS["due_counts"], ((A, B), DUE), 2 * PAUSE_S)) == counts(B)
@@ -321,7 +321,7 @@ def test_an_owner_that_is_frozen_holds_up_no_other() -> None:
 def test_an_owner_that_is_frozen_is_left_for_those_that_own_its_shards_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("delay_service.query.owners.routing.LOOK_AGAIN_S", 0.001)
     scene = Scene(p0=ONE, p1=ONE)
-    scene.others.says = {ONE: [..., counts(A)], TWO: [counts(B)]}
+    scene.others.scripted = {ONE: [..., counts(A)], TWO: [counts(B)]}
     scene.group.table[B] = TWO
     scene.directory.want = scene.directory.refresh  # type: ignore[method-assign]
     assert counted(scene, A, B) == [A, B]
@@ -330,7 +330,7 @@ def test_an_owner_that_is_frozen_is_left_for_those_that_own_its_shards_now(monke
 
 def test_an_owner_of_another_version_is_left_out() -> None:
     scene = Scene(p0=ONE, p1=TWO)
-    scene.others.says = {ONE: [Rejected("no such question")], TWO: [counts(B)]}
+    scene.others.scripted = {ONE: [Rejected("no such question")], TWO: [counts(B)]}
     assert counted(scene, A, B) == [B]
     assert scene.pauses.count == 0
 
@@ -339,7 +339,7 @@ def test_the_first_question_of_a_process_waits_for_the_table() -> None:
     scene = Scene()
     scene.group.table = {A: ONE}
     scene.directory = Directory(scene.group, scene.clock)
-    scene.others.says[ONE] = [counts(A)]
+    scene.others.scripted[ONE] = [counts(A)]
     scene.pauses.then[2] = scene.directory.refresh
     assert counted(scene, A) == [A]
 
@@ -348,14 +348,14 @@ def test_a_question_about_no_shard_in_particular_goes_to_everybody() -> None:
     here = Worker("delayline-worker-0")
     here.answers["figures", None] = [ShardFigures(C, True)]
     scene = Scene(here, p0=ONE, p1=TWO)
-    scene.others.says = {ONE: [[ShardFigures(A, True)]], TWO: [[ShardFigures(B, True)]]}
+    scene.others.scripted = {ONE: [[ShardFigures(A, True)]], TWO: [[ShardFigures(B, True)]]}
     assert {one.shard for one in scene.ask_all("figures")} == {A, B, C}
     assert [arguments for _, _, arguments, _ in scene.others.asked] == [(), ()]
 
 
 def test_an_owner_that_is_frozen_does_not_hold_up_the_others_beyond_the_time_for_all() -> None:
     scene = Scene(p0=ONE, p1=TWO)
-    scene.others.says = {ONE: [...], TWO: [counts(B)]}
+    scene.others.scripted = {ONE: [...], TWO: [counts(B)]}
     with scene.routing() as routing:
         found = asyncio.run(routing.ask_all(METHODS["due_counts"], ([A, B], DUE), 0.05))
     assert [one.shard for one in found] == [B]

@@ -18,7 +18,7 @@ class Answer(NamedTuple):
 
 
 class Admin:
-    """Says these errors, one at each question, and then this offset."""
+    """Answers with these errors, one at each question, and then this offset."""
 
     def __init__(self, *errors: int, offset: int = 7) -> None:
         self.errors = list(errors)
@@ -53,7 +53,9 @@ def test_a_leader_that_is_changing_is_asked_again(monkeypatch: pytest.MonkeyPatc
     assert asking(monkeypatch, error).offsets_since("orders", [0], 1) == {0: 7}
 
 
-def test_what_does_not_pass_is_said_at_once_and_what_does_not_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_pass_is_reported_at_once_and_what_does_not_end_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     denied = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
     with pytest.raises(QueueUnavailable):
         asking(monkeypatch, *denied).log_range("orders", 0)
@@ -62,7 +64,7 @@ def test_what_does_not_pass_is_said_at_once_and_what_does_not_end_in_time(monkey
 
 
 def test_an_answer_without_offset_or_error_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library says of a partition whose leader died while it was asked."""
+    """What the library answers of a partition whose leader died while it was asked."""
     nothing = asking(monkeypatch, offset=OFFSET_INVALID)
     for question in (
         lambda: nothing.log_range("orders", 0),

@@ -194,14 +194,14 @@ def test_what_was_committed_as_it_was_interrupted_is_marked_so(scene: Scene) -> 
     assert scene.cluster.marked == [(TARGET, PID, EPOCH, True)]
 
 
-def test_and_where_nobody_says_any_more_how_it_ended_nothing_is_marked(scene: Scene) -> None:
+def test_where_no_coordinator_knows_any_more_how_it_ended_nothing_is_marked(scene: Scene) -> None:
     committed_as_it_is_interrupted(scene, "CompleteCommit")
     assert scene.hanging.recover(ME) is True
     assert scene.cluster.fenced == [ME], "it is taken: once is enough"
     assert scene.cluster.marked == []
 
 
-# --- partitions that do not say
+# --- partitions that do not answer
 
 PASSING = [
     (ApiKey.LIST_OFFSETS, ErrorCode.OFFSET_NOT_AVAILABLE),
@@ -211,26 +211,26 @@ PASSING = [
 
 
 @pytest.mark.parametrize(("api", "code"), PASSING)
-def test_a_partition_that_cannot_say_yet_is_not_one_where_nothing_hangs(
+def test_a_partition_that_cannot_answer_yet_is_not_one_where_nothing_hangs(
     scene: Scene, api: ApiKey, code: ErrorCode
 ) -> None:
     scene.ended("CompleteCommit")
     scene.stands(TARGET, BUFFER)
-    scene.cluster.partitions[TARGET].says[api] = code
+    scene.cluster.partitions[TARGET].error_of[api] = code
     scene.hanging.recover(ME)
     assert scene.cluster.marked == [(BUFFER, PID, EPOCH, True)]
     assert scene.unheard() == {TARGET}
-    scene.cluster.partitions[TARGET].says.clear()
+    scene.cluster.partitions[TARGET].error_of.clear()
     scene.hanging.recover(ME)
     assert scene.cluster.marked[1:] == [(TARGET, PID, EPOCH, True)]
     assert not scene.unheard()
 
 
 @pytest.mark.parametrize("api", [ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_PRODUCERS])
-def test_one_that_may_not_be_asked_is_an_error_that_says_what_it_takes(scene: Scene, api: ApiKey) -> None:
+def test_one_that_may_not_be_asked_is_an_error_that_names_the_right(scene: Scene, api: ApiKey) -> None:
     scene.ended("CompleteCommit")
     scene.stands(TARGET)
-    scene.cluster.partitions[TARGET].says[api] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    scene.cluster.partitions[TARGET].error_of[api] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(QueueUnavailable, match=r"may not.*Read on the topic"):
         scene.hanging.recover(ME)
 
@@ -256,7 +256,7 @@ def test_of_the_offsets_partitions_only_the_groups_own_holds_it_up(scene: Scene)
         ("zzzzzz", 685785664),
     ],
 )
-def test_whose_partition_is_told_by_javas_hash(group: str, hashed: int) -> None:
+def test_a_group_s_partition_follows_javas_hash(group: str, hashed: int) -> None:
     assert offsets_row(group, 1 << 31) == hashed
 
 
@@ -347,7 +347,7 @@ def test_markers_that_wait_for_replicas_keep_nobody_from_the_id_for_longer_than_
 
 
 @pytest.mark.parametrize("api", [ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_TRANSACTIONS])
-def test_what_we_may_not_is_an_error_that_says_what_it_takes(scene: Scene, api: ApiKey) -> None:
+def test_what_we_may_not_is_an_error_that_names_the_right(scene: Scene, api: ApiKey) -> None:
     scene.ended("CompleteCommit")
     scene.stands(TARGET)
     scene.cluster.forbids.add(api)
@@ -388,7 +388,7 @@ def test_a_sweep_fences_writers_of_ours_and_nobody_else(scene: Scene) -> None:
     assert scene.cluster.marked == [(BUFFER, PID, EPOCH, True)]
 
 
-def test_what_hangs_and_nobody_knows_the_end_of_is_said_once_and_not_guessed(scene: Scene) -> None:
+def test_what_hangs_with_an_unknown_end_is_logged_once_and_not_guessed(scene: Scene) -> None:
     scene.ended("Empty")
     scene.stands(BUFFER)
     with capture_logs() as logs:
@@ -398,7 +398,7 @@ def test_what_hangs_and_nobody_knows_the_end_of_is_said_once_and_not_guessed(sce
     assert [(line["log_level"], line["topic"], line["partition"]) for line in logs] == [("error", *BUFFER)]
 
 
-def test_a_sweep_that_is_not_allowed_says_so_once(scene: Scene) -> None:
+def test_a_sweep_that_is_not_allowed_is_logged_once(scene: Scene) -> None:
     scene.ended("CompleteCommit", name="whoever's")
     scene.stands(BUFFER)
     scene.hanging.sweep()

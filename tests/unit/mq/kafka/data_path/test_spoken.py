@@ -35,17 +35,17 @@ def cluster(*versions: ApiVersionsResponse | bytes | None) -> Iterator[list[Addr
     """Nodes that answer so when they are asked what they speak; None is one that is down."""
     there: list[Address] = []
 
-    def answering(said: ApiVersionsResponse | bytes) -> Handler:
+    def answering(shown: ApiVersionsResponse | bytes) -> Handler:
         def answer(header: RequestHeader, body: memoryview) -> Message | bytes | None:
             if header.api_key == ApiKey.API_VERSIONS:
-                return said
+                return shown
             return MetadataResponse(brokers=[MetadataBroker(node, *at) for node, at in enumerate(there)])
 
         return answer
 
     with ExitStack() as stack:
-        for said in versions:
-            there.append(DOWN if said is None else stack.enter_context(served(answering(said), versions=None)))
+        for shown in versions:
+            there.append(DOWN if shown is None else stack.enter_context(served(answering(shown), versions=None)))
         yield there
 
 
@@ -124,16 +124,16 @@ def test_one_broker_of_several_that_is_too_old_is_named(api: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, DAMAGED, ApiVersionsResponse(-1)])
-def test_one_broker_of_several_that_does_not_say_what_it_speaks_is_let_pass(
+def test_one_broker_of_several_that_does_not_report_its_versions_is_let_pass(
     answer: ApiVersionsResponse | bytes | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with cluster(VERSIONS, answer, VERSIONS) as there:
         checked(there)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "what it speaks" in line]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "report its versions" in line]
     assert "node=1 " in f"{line} "
 
 
-def test_brokers_that_all_do_not_say_what_they_speak_are_waited_for() -> None:
+def test_brokers_that_all_do_not_report_their_versions_are_waited_for() -> None:
     with cluster(VERSIONS, None, None) as there:
         bootstrap = there.pop(0)  # it answers, and is none of them
         with pytest.raises(QueueUnavailable, match="what they speak"):

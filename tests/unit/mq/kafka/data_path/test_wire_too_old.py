@@ -1,4 +1,4 @@
-"""Brokers that are too old for a commit although others are not: who it is, is said, and at once."""
+"""Brokers that are too old for a commit although others are not: the error names them, and at once."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.unit.mq.kafka.worker.test_wire_transactions import (
 
 
 def too_old(scene: Scene, node: int, api: ApiKey) -> None:
-    """What is met where a node does not speak an API as it has to, at once and with words that say so."""
+    """What is met where a node does not speak an API as it has to, at once and with an error that names it."""
     scene.brokers.lacks.add((node, api))
     aborted = scene.aborted(Send("orders", 0, BODY), Send("orders", 1, BODY))
     assert aborted.error.code() == KafkaError.UNSUPPORTED_VERSION
@@ -49,7 +49,7 @@ def test_so_is_one_that_is_too_old_for_what_is_needed_elsewhere(api: ApiKey) -> 
 
 def test_what_others_answer_does_not_hide_who_is_too_old() -> None:
     scene = Scene()
-    scene.brokers.say(PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # node 1, which is asked as well
+    scene.brokers.script(PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # node 1, which is asked as well
     too_old(scene, 2, PRODUCE)
 
 
@@ -63,6 +63,6 @@ def test_an_end_in_doubt_whose_coordinator_is_now_too_old_is_unknown() -> None:
         return connect(node)
 
     brokers.connect = older  # type: ignore[method-assign]
-    brokers.say(END, LOST)
+    brokers.script(END, LOST)
     with pytest.raises(CommitUnknown, match="node 1: END_TXN"):
         scene.run()

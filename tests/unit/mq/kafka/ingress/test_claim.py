@@ -1,4 +1,4 @@
-"""A claim whose commit is not answered with a plain yes: what it says, and that it never begins anew by itself."""
+"""A claim whose commit is not answered with a plain yes: its error, and that it never begins anew by itself."""
 
 from typing import Any
 
@@ -38,12 +38,12 @@ def claimed(monkeypatch: pytest.MonkeyPatch, code: int) -> KafkaClaim:
 
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED])
-def test_a_commit_that_is_fenced_says_that_the_claim_is_lost(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_a_commit_that_is_fenced_reports_that_the_claim_is_lost(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     with pytest.raises(ClaimLost, match="claimed by another process since"):
         claimed(monkeypatch, code).write([])
 
 
-def test_a_commit_of_which_the_broker_says_nothing_may_or_may_not_have_been_stored(
+def test_a_commit_without_an_answer_may_or_may_not_have_been_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit that meets another claim under way."""

@@ -1,4 +1,4 @@
-"""Bodies and librdkafka's messages: the short ways say what the general ones say."""
+"""Bodies and librdkafka's messages: the short ways give what the general ones give."""
 
 import pytest
 from hypothesis import example, given

@@ -1,6 +1,6 @@
-"""Whatever brokers say during a commit: it is called committed only where they have said so of all of it, and
-anything else is an outcome that callers know. A record is blamed, and buried for it, only where they have said that
-it is at fault."""
+"""Whatever brokers answer during a commit: it is called committed only where they have confirmed all of it, and
+anything else is an outcome that callers know. A record is blamed, and dead-lettered for it, only where they have
+answered that it is at fault."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ STRANGE = 0.3
 
 STRANGE_ENDS = 0.6
 OF_RECORD = (10, 18, 32, 87)
-"""What says so: too large for the topic or a segment, a time or a record that the topic does not take."""
+"""The codes for it: too large for the topic or a segment, a time or a record that the topic does not take."""
 
 ENDS = (14, 15, 16, 47, 48, 51, 90, -1)
 CODES = (*range(-1, 125), 200, 32_767, -32_768)
@@ -41,13 +41,13 @@ PLACES = [("orders", 0), ("orders", 1), ("audit", 2)]
 
 
 class AnyBrokers(Brokers):
-    """`said` is what has been said of each place, of the offsets and of the end, in the transaction under way,
-    `blamed` the places of which something was said that is about a record."""
+    """`answered` is what was answered for each place, for the offsets and for the end, in the transaction under way,
+    `blamed` the places with an error that is about a record."""
 
     def __init__(self, random: Random, level: int) -> None:
         super().__init__(level)
         self.random = random
-        self.said: dict[object, int] = {}
+        self.answered: dict[object, int] = {}
         self.blamed: set[tuple[str, int]] = set()
 
     def answer(self, request: Any, version: int, code: int, of: Callable[[str, int], bool]) -> Message:
@@ -94,32 +94,32 @@ class AnyBrokers(Brokers):
     def _note(self, answer: Any) -> None:
         match answer:
             case InitProducerIdResponse():
-                self.said.clear()
+                self.answered.clear()
             case ProduceResponse():
                 for topic in answer.responses:
                     self._blame((topic.name, one.index, one.error_code) for one in topic.partition_responses)
-                    self.said |= {(topic.name, one.index): one.error_code for one in topic.partition_responses}
+                    self.answered |= {(topic.name, one.index): one.error_code for one in topic.partition_responses}
             case AddPartitionsToTxnResponse():
                 for added in answer.results_by_topic:
                     parts = added.results_by_partition
                     self._blame((added.name, one.partition_index, one.partition_error_code) for one in parts)
             case TxnOffsetCommitResponse():
                 for committed in answer.topics:
-                    self.said |= {("offset", one.partition_index): one.error_code for one in committed.partitions}
+                    self.answered |= {("offset", one.partition_index): one.error_code for one in committed.partitions}
             case EndTxnResponse():
-                self.said["end"] = answer.error_code
+                self.answered["end"] = answer.error_code
 
     def _blame(self, places: Iterable[tuple[str, int, int]]) -> None:
         self.blamed |= {(name, row) for name, row, code in places if code in OF_RECORD}
 
     @property
-    def has_said_all(self) -> bool:
+    def has_answered_all(self) -> bool:
         wanted = [*PLACES, *(("offset", one.partition) for one in AT), "end"]
-        return all(self.said.get(one) == 0 for one in wanted)
+        return all(self.answered.get(one) == 0 for one in wanted)
 
 
 def outcome(scene: Scene, brokers: AnyBrokers) -> str:
-    brokers.said.clear()
+    brokers.answered.clear()
     brokers.blamed.clear()
     try:
         scene.writer.run([Send(*place, BODY) for place in PLACES], AT, METADATA)
@@ -128,7 +128,7 @@ def outcome(scene: Scene, brokers: AnyBrokers) -> str:
     except CommitUnknown:
         return "unknown"
     else:
-        assert brokers.has_said_all, brokers.said
+        assert brokers.has_answered_all, brokers.answered
         return "committed"
     blamed = {failure[:2] for failure in failures if trouble.of_record(failure.error)}
     assert blamed <= brokers.blamed, failures
@@ -137,7 +137,7 @@ def outcome(scene: Scene, brokers: AnyBrokers) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [2, 0])
-def test_a_commit_that_brokers_have_not_said_all_of_is_none(level: int) -> None:
+def test_a_commit_that_brokers_have_not_confirmed_in_full_is_none(level: int) -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(SEEDS):
         scene = Scene(level)

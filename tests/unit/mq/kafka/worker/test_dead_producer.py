@@ -1,4 +1,5 @@
-"""The producer of single sends fails for good: whoever waits is told, and another one takes its place."""
+"""The producer of single sends fails for good: each waiting caller gets the error, and another one takes its
+place."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -89,7 +90,7 @@ class Bench:
         return future
 
 
-def test_a_send_in_flight_is_told_and_later_ones_go_by_the_next_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_send_in_flight_fails_and_later_ones_go_by_the_next_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     dead, next_one = Scripted(FATAL), Scripted()
     bench = Bench(dead, next_one)
     in_flight = bench.send()
@@ -105,12 +106,12 @@ def test_a_send_in_flight_is_told_and_later_ones_go_by_the_next_producer(monkeyp
     assert (len(dead), len(next_one)) == (0, 1)
 
 
-@pytest.mark.parametrize("tells", ["delivery", "produce"])
-def test_a_fatal_error_is_noticed_wherever_it_shows(tells: str) -> None:
+@pytest.mark.parametrize("source", ["delivery", "produce"])
+def test_a_fatal_error_is_noticed_wherever_it_shows(source: str) -> None:
     producer = Scripted()
     bench = Bench(producer, Scripted())
     future = bench.send()
-    if tells == "delivery":
+    if source == "delivery":
         producer.waiting.pop()(FATAL, None)
         assert isinstance(future.exception(0), QueueUnavailable)
     else:
@@ -121,7 +122,7 @@ def test_a_fatal_error_is_noticed_wherever_it_shows(tells: str) -> None:
 
 def test_records_of_a_producer_that_fails_while_it_is_flushed_are_heard_of() -> None:
     producer, heard = Scripted(FATAL, FATAL), []
-    producer.waiting.append(lambda *told: heard.append(told))
+    producer.waiting.append(lambda *outcome: heard.append(outcome))
     assert flush(producer, 1, ManualClock()) == 0  # type: ignore[arg-type]
     assert heard == [(REFUSED, None)]
 

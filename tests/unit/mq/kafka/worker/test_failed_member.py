@@ -21,7 +21,7 @@ SHARD = Shard("orders", "2")
 
 
 class Member:
-    """Is assigned the shard at once, and fails when it is told to."""
+    """Is assigned the shard at once, and fails when a test asks for it."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -37,8 +37,8 @@ class Member:
         if self.error is not None:
             raise self.error
         if self.assigned is not None:
-            told, self.assigned = self.assigned, None
-            told(self, [TopicPartition("delayline.buffer.orders", 2)])
+            assigned, self.assigned = self.assigned, None
+            assigned(self, [TopicPartition("delayline.buffer.orders", 2)])
 
     def unsubscribe(self) -> None:
         if self.closed:
@@ -69,17 +69,19 @@ def test_a_member_that_fails_loses_its_shards_and_joins_anew(
     members = [Member(), Member()]
     made: Iterator[Member] = iter(members)
     monkeypatch.setattr(membership, "Consumer", lambda _: next(made))
-    told: list[Event] = []
+    events: list[Event] = []
     twice = Flag()
 
-    def tell(event: Event) -> None:
-        told.append(event)
-        if len(told) == 1:
+    def notify(event: Event) -> None:
+        events.append(event)
+        if len(events) == 1:
             members[0].error = error
-        if len(told) == 3:
+        if len(events) == 3:
             twice.set()
 
-    with closing(Membership(KafkaSettings(bootstrap_servers="127.0.0.1:1"), "writer", SystemClock(), tell)) as member:
+    with closing(
+        Membership(KafkaSettings(bootstrap_servers="127.0.0.1:1"), "writer", SystemClock(), notify)
+    ) as member:
         assert twice.wait(30)
-        assert told == [Assigned((SHARD,)), Lost((SHARD,)), Assigned((SHARD,))]
+        assert events == [Assigned((SHARD,)), Lost((SHARD,)), Assigned((SHARD,))]
         assert member.standing().tenures == {SHARD: 2}

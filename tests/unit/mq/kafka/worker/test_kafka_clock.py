@@ -119,7 +119,7 @@ def line(text: str, at_s: float) -> logging.LogRecord:
     return record
 
 
-def test_of_the_librarys_lines_one_of_a_kind_comes_through_and_says_how_many_did_not() -> None:
+def test_of_the_librarys_lines_one_of_a_kind_comes_through_and_counts_those_that_did_not() -> None:
     limit = Limit()
     lines = [line(f"FAIL [thing {n}] refused", 100.0 + n) for n in range(4)]
     other = line("REQTMOUT [thing] timed out", 101.0)

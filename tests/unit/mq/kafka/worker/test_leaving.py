@@ -1,4 +1,4 @@
-"""How a member leaves the group: nothing is asked of a library that closes, and little is left for it to tell."""
+"""How a member leaves the group: nothing is asked of a library that closes, and few of its events are left."""
 
 from collections.abc import Callable
 from typing import Any
@@ -60,11 +60,11 @@ def test_a_member_that_leaves_hears_the_library_out_and_asks_nothing_of_one_that
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(membership, "Consumer", Library)
-    told: list[Event] = []
-    member = Membership(SETTINGS, "writer", SystemClock(), told.append)
+    events: list[Event] = []
+    member = Membership(SETTINGS, "writer", SystemClock(), events.append)
     member.close()
     assert not member._thread.is_alive()
     library: Any = member._member
     assert (library.at_last, library.asked_while_closing) == ([], 0)
-    assert told == [Assigned(SHARDS), Revoked(SHARDS), Lost(SHARDS)]
+    assert events == [Assigned(SHARDS), Revoked(SHARDS), Lost(SHARDS)]
     assert member.standing().metadata is None

@@ -176,7 +176,7 @@ def test_a_topic_that_was_made_again_is_read_anew(mirror: Mirror, topic: Topic, 
     assert (mirror.cursor(SHARD), mirror.cursor(OTHER)) == (cursor(1), None)
 
 
-def test_a_topic_that_ends_before_what_was_read_of_it_says_nothing(
+def test_a_topic_that_ends_before_what_was_read_of_it_closes_nothing(
     mirror: Mirror, topic: Topic, clock: ManualClock
 ) -> None:
     """Brokers have lost some of it, or do not know yet how much they have."""

@@ -40,7 +40,7 @@ def appended(offset: int | None) -> "Future[list[Position]]":
     return future
 
 
-def test_an_append_says_that_it_does_not_know_where_the_record_stands() -> None:
+def test_an_append_reports_that_the_record_s_place_is_unknown() -> None:
     assert appended(7).result(0) == [Position("orders", "2", 7, 1000)]
     with pytest.raises(QueueUnavailable, match="orders: stored, but where"):
         appended(None).result(0)

@@ -48,7 +48,7 @@ class Sizes:
     def config(self, topic: str) -> dict[str, str]:
         self.asked.append(topic)
         if not self.bytes_max:
-            raise QueueUnavailable("nobody says")
+            raise QueueUnavailable("no answer")
         return {"max.message.bytes": self.bytes_max}
 
 
@@ -145,7 +145,7 @@ def test_a_connection_that_ended_between_two_transactions_has_it_recovered_again
 
 def test_so_does_a_leader_that_is_none_any_more(scene: Scene) -> None:
     scene.run()
-    scene.brokers.say(PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    scene.brokers.script(PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     scene.run()
     scene.run()
     assert scene.finisher.recovered == 2
@@ -290,7 +290,7 @@ def test_sends_that_cannot_be_made_leave_nothing_behind(scene: Scene) -> None:
 
 
 def test_a_refused_partition_is_named_and_what_is_open_is_ended_at_once(scene: Scene) -> None:
-    scene.brokers.say(PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    scene.brokers.script(PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     aborted = scene.aborted(Send("orders", 0, BODY), Send("orders", 2, BODY))
     assert [(one.topic, one.partition, one.error.code()) for one in aborted.failures] == [
         ("orders", 0, KafkaError.TOPIC_AUTHORIZATION_FAILED),
@@ -304,7 +304,7 @@ def test_a_partition_that_may_not_be_added_is_named_and_the_unattempted_are_not(
     scene = Scene(level=1)
     refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED
     scene.brokers.of_rows = dict(enumerate(reversed(refused)))
-    scene.brokers.say(ADD_PARTITIONS, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    scene.brokers.script(ADD_PARTITIONS, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     aborted = scene.aborted(Send("orders", 0, BODY), Send("orders", 1, BODY))
     assert [one[:2] for one in aborted.failures] == [("orders", 1)]
     assert aborted.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -313,7 +313,7 @@ def test_a_partition_that_may_not_be_added_is_named_and_the_unattempted_are_not(
 def test_a_coordinator_that_is_not_done_with_one_partition_is_asked_again_for_all() -> None:
     scene = Scene(level=1)
     scene.brokers.of_rows = {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 1: ErrorCode.CONCURRENT_TRANSACTIONS}
-    scene.brokers.say(ADD_PARTITIONS, ErrorCode.CONCURRENT_TRANSACTIONS)
+    scene.brokers.script(ADD_PARTITIONS, ErrorCode.CONCURRENT_TRANSACTIONS)
     scene.run(Send("orders", 0, BODY), Send("orders", 2, BODY), Send("orders", 1, BODY))
     assert scene.brokers.apis()[:4] == [INIT, ADD_PARTITIONS, ADD_PARTITIONS, PRODUCE]
 
@@ -321,7 +321,7 @@ def test_a_coordinator_that_is_not_done_with_one_partition_is_asked_again_for_al
 def test_brokers_that_cannot_be_reached_for_a_while_are_waited_for(scene: Scene) -> None:
     scene.writer.open()
     scene.brokers.unreachable = 5
-    scene.brokers.say(PRODUCE, UNSENT)
+    scene.brokers.script(PRODUCE, UNSENT)
     scene.run(Send("orders", 0, BODY), Send("orders", 1, BODY))
     assert scene.brokers.apis() == [INIT, PRODUCE, PRODUCE, OFFSETS, END]
 
@@ -329,7 +329,7 @@ def test_brokers_that_cannot_be_reached_for_a_while_are_waited_for(scene: Scene)
 def test_brokers_that_cannot_be_reached_at_all_are_silent(scene: Scene) -> None:
     scene.writer.open()
     scene.brokers.unreachable = 1000
-    scene.brokers.say(PRODUCE, UNSENT)
+    scene.brokers.script(PRODUCE, UNSENT)
     assert scene.aborted().silent
     assert scene.clock.monotonic_s() == pytest.approx(SETTINGS.transaction_timeout_s, abs=0.2)
 
@@ -337,19 +337,19 @@ def test_brokers_that_cannot_be_reached_at_all_are_silent(scene: Scene) -> None:
 def test_a_limit_that_was_lowered_is_asked_for_again(scene: Scene) -> None:
     several = Bulk("orders", 0, [(BODY, None)] * 2)
     scene.run(several)
-    scene.brokers.say(PRODUCE, ErrorCode.MESSAGE_TOO_LARGE)
+    scene.brokers.script(PRODUCE, ErrorCode.MESSAGE_TOO_LARGE)
     assert trouble.of_record(scene.aborted(several).failures[0].error)
     scene.run(several)
     assert scene.sizes.asked == ["orders", "orders"]
 
 
-def test_a_limit_that_nobody_tells_is_the_brokers_default(scene: Scene) -> None:
+def test_a_limit_that_is_not_reported_is_the_brokers_default(scene: Scene) -> None:
     scene.sizes.bytes_max = ""
     assert Limits(scene.sizes).of("orders") == BATCH_BYTES_MAX  # type: ignore[arg-type]
 
 
 def test_too_few_replicas_for_as_long_as_a_transaction_lasts_are_silent(scene: Scene) -> None:
-    scene.brokers.say(PRODUCE, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 1000)
+    scene.brokers.script(PRODUCE, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 1000)
     aborted = scene.aborted()
     assert [one.error.code() for one in aborted.failures] == [KafkaError._MSG_TIMED_OUT]
     assert aborted.silent
@@ -357,7 +357,7 @@ def test_too_few_replicas_for_as_long_as_a_transaction_lasts_are_silent(scene: S
 
 
 def test_a_batch_that_is_damaged_on_its_way_is_sent_again_as_it_was(scene: Scene) -> None:
-    scene.brokers.say(PRODUCE, ErrorCode.CORRUPT_MESSAGE)
+    scene.brokers.script(PRODUCE, ErrorCode.CORRUPT_MESSAGE)
     scene.run()
     assert scene.brokers.apis() == [INIT, PRODUCE, *COMMIT]
     assert [(head.producer_epoch, head.base_sequence) for *_, head in scene.brokers.heads] == [(0, 0), (0, 0)]
@@ -365,7 +365,7 @@ def test_a_batch_that_is_damaged_on_its_way_is_sent_again_as_it_was(scene: Scene
 
 
 def test_batches_that_all_arrive_damaged_are_the_partitions_trouble_and_no_records_fault(scene: Scene) -> None:
-    scene.brokers.say(PRODUCE, *[ErrorCode.CORRUPT_MESSAGE] * 1000, of=lambda _, partition: partition == 0)
+    scene.brokers.script(PRODUCE, *[ErrorCode.CORRUPT_MESSAGE] * 1000, of=lambda _, partition: partition == 0)
     aborted = scene.aborted(Send("orders", 0, BODY), Send("orders", 2, BODY))
     assert [(one.topic, one.partition, one.error.code()) for one in aborted.failures] == [
         ("orders", 0, KafkaError.INVALID_MSG)
@@ -376,7 +376,7 @@ def test_batches_that_all_arrive_damaged_are_the_partitions_trouble_and_no_recor
 
 
 def test_a_write_without_an_answer_aborts_and_the_next_transaction_begins_anew(scene: Scene) -> None:
-    scene.brokers.say(PRODUCE, LOST)
+    scene.brokers.script(PRODUCE, LOST)
     aborted = scene.aborted()
     assert trouble.local(aborted.error)
     assert not aborted.silent
@@ -387,27 +387,27 @@ def test_a_write_without_an_answer_aborts_and_the_next_transaction_begins_anew(s
 
 def test_an_answer_that_comes_after_a_loss_is_not_heard(scene: Scene) -> None:
     """What was sent to the other leader is not waited for; its connection goes."""
-    scene.brokers.say(PRODUCE, LOST)
+    scene.brokers.script(PRODUCE, LOST)
     scene.aborted(Send("orders", 0, BODY), Send("orders", 1, BODY))
     scene.run(Send("orders", 1, BODY))
     assert scene.brokers.connected == 4
 
 
 def test_a_lost_end_is_repeated_and_found_to_be_a_commit(scene: Scene) -> None:
-    scene.brokers.say(END, LOST, ErrorCode.CONCURRENT_TRANSACTIONS)
+    scene.brokers.script(END, LOST, ErrorCode.CONCURRENT_TRANSACTIONS)
     scene.run()
     assert scene.brokers.apis() == [INIT, *COMMIT, END, END]
 
 
 def test_a_lost_end_of_a_fenced_producer_is_unknown_and_what_is_open_is_ended(scene: Scene) -> None:
-    scene.brokers.say(END, LOST, ErrorCode.PRODUCER_FENCED)
+    scene.brokers.script(END, LOST, ErrorCode.PRODUCER_FENCED)
     with pytest.raises(CommitUnknown):
         scene.run()
     assert scene.brokers.apis() == [INIT, *COMMIT, END, INIT]
 
 
 def test_an_end_that_nobody_answers_is_insisted_on_for_some_timeouts(scene: Scene) -> None:
-    scene.brokers.say(END, *[LOST] * 100_000)
+    scene.brokers.script(END, *[LOST] * 100_000)
     with pytest.raises(CommitUnknown):
         scene.run()
     assert scene.clock.monotonic_s() == pytest.approx(3 * SETTINGS.transaction_timeout_s, abs=0.3)
@@ -415,9 +415,9 @@ def test_an_end_that_nobody_answers_is_insisted_on_for_some_timeouts(scene: Scen
 
 def test_a_process_that_stops_waits_for_nobody(scene: Scene) -> None:
     scene.stopping = True
-    scene.brokers.say(PRODUCE, ErrorCode.NOT_ENOUGH_REPLICAS)
+    scene.brokers.script(PRODUCE, ErrorCode.NOT_ENOUGH_REPLICAS)
     assert scene.aborted().silent
-    scene.brokers.say(END, LOST)
+    scene.brokers.script(END, LOST)
     with pytest.raises(CommitUnknown):
         scene.run()
     assert scene.clock.monotonic_s() < 1
@@ -425,37 +425,37 @@ def test_a_process_that_stops_waits_for_nobody(scene: Scene) -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
 def test_whoever_is_fenced_hears_so_and_leaves_the_id_to_his_heir(scene: Scene, code: ErrorCode) -> None:
-    scene.brokers.say(PRODUCE, code)
+    scene.brokers.script(PRODUCE, code)
     assert trouble.fenced(scene.aborted().error)
     assert scene.brokers.apis() == [INIT, PRODUCE]
 
 
-def test_an_old_generation_is_told_and_what_is_open_is_ended(scene: Scene) -> None:
-    scene.brokers.say(OFFSETS, KafkaError.ILLEGAL_GENERATION)
+def test_an_old_generation_is_reported_and_what_is_open_is_ended(scene: Scene) -> None:
+    scene.brokers.script(OFFSETS, KafkaError.ILLEGAL_GENERATION)
     assert trouble.old_generation(scene.aborted().error)
     assert scene.brokers.apis() == [INIT, PRODUCE, OFFSETS, INIT]
 
 
 @pytest.mark.parametrize("api", [INIT, PRODUCE])
-def test_a_transaction_before_that_does_not_end_is_told_as_that(scene: Scene, api: ApiKey) -> None:
-    scene.brokers.say(api, *[ErrorCode.CONCURRENT_TRANSACTIONS] * 1000)
+def test_a_transaction_before_that_does_not_end_is_reported_as_that(scene: Scene, api: ApiKey) -> None:
+    scene.brokers.script(api, *[ErrorCode.CONCURRENT_TRANSACTIONS] * 1000)
     assert trouble.unfinished(scene.aborted().error)
 
 
 def test_offsets_wait_for_the_groups_coordinator_only_so_long(scene: Scene) -> None:
-    scene.brokers.say(OFFSETS, *[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1000)
+    scene.brokers.script(OFFSETS, *[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1000)
     assert trouble.timed_out(scene.aborted().error)
     assert scene.clock.monotonic_s() == pytest.approx(SETTINGS.offsets_timeout_s, abs=0.2)
 
 
 def test_a_coordinator_that_has_moved_is_looked_for(scene: Scene) -> None:
-    scene.brokers.say(OFFSETS, ErrorCode.NOT_COORDINATOR)
+    scene.brokers.script(OFFSETS, ErrorCode.NOT_COORDINATOR)
     scene.run()
     assert scene.brokers.forgotten == [(0, "workers")]
 
 
 def test_a_leader_that_has_moved_is_looked_for_and_gets_the_same_batch(scene: Scene) -> None:
-    scene.brokers.say(PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    scene.brokers.script(PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     scene.run()
     assert scene.brokers.forgotten == ["orders"]
     assert [(head.producer_epoch, head.base_sequence) for *_, head in scene.brokers.heads] == [(0, 0), (0, 0)]
@@ -472,7 +472,7 @@ def test_a_topic_that_does_not_appear_is_named_soon(scene: Scene) -> None:
 
 @pytest.mark.parametrize("api", [PRODUCE, OFFSETS, END])
 def test_a_connection_that_was_idle_for_too_long_is_replaced_without_a_word(scene: Scene, api: ApiKey) -> None:
-    scene.brokers.say(api, UNSENT)
+    scene.brokers.script(api, UNSENT)
     scene.run()
     assert scene.brokers.apis() == [INIT, *COMMIT]
     assert scene.brokers.connected == 2
@@ -488,7 +488,7 @@ def test_a_connection_whose_session_ends_is_replaced_between_two_requests(scene:
     assert scene.brokers.apis() == [INIT, *COMMIT, PRODUCE, *COMMIT]
 
 
-def test_offsets_that_the_answer_says_nothing_about_are_not_committed(scene: Scene) -> None:
+def test_offsets_that_the_answer_lacks_are_not_committed(scene: Scene) -> None:
     scene.brokers.forgets_offsets = True
     scene.aborted()
     assert END not in scene.brokers.apis()
@@ -503,8 +503,8 @@ def test_opening_again_asks_for_nothing_while_the_producer_works(scene: Scene) -
     assert scene.brokers.apis() == [INIT, INIT]
 
 
-def test_a_producer_id_that_is_refused_is_told(scene: Scene) -> None:
-    scene.brokers.say(INIT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+def test_a_producer_id_that_is_refused_is_reported(scene: Scene) -> None:
+    scene.brokers.script(INIT, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     with pytest.raises(Aborted) as caught:
         scene.writer.open()
     assert caught.value.error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

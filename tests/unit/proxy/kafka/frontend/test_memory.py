@@ -7,6 +7,6 @@ import pytest
 from proxy.kafka.frontend.memory import keep_freed_memory
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
 def test_glibc_takes_the_settings() -> None:
     assert keep_freed_memory()

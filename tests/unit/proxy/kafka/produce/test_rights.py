@@ -11,7 +11,7 @@ from kafkawire.protocol.message import RequestHeader
 from kafkawire.protocol.messages.metadata import MetadataResponse, MetadataTopic
 from kafkawire.protocol.messages.produce import ProduceRequest
 from proxy.kafka.produce.produces import ClientProduce, PartitionBatch
-from proxy.kafka.produce.rights import NOT_TOLD, PROVEN_S, TOPICS_MAX, VERSION, WRITE, Rights
+from proxy.kafka.produce.rights import NOT_REPORTED, PROVEN_S, TOPICS_MAX, VERSION, WRITE, Rights
 from proxy.kafka.response_order import Turn
 
 READ = 1 << 3
@@ -54,16 +54,16 @@ def test_a_right_is_remembered_for_a_while_and_its_lack_is_not() -> None:
     assert topics(rights, "a") == ["a"]
 
 
-@pytest.mark.parametrize(("code", "told"), [(29, 29), (3, 3), (17, 17), (999, -1)])
-def test_an_error_of_the_broker_denies_the_topic(code: int, told: int) -> None:
+@pytest.mark.parametrize(("code", "reported"), [(29, 29), (3, 3), (17, 17), (999, -1)])
+def test_an_error_of_the_broker_denies_the_topic(code: int, reported: int) -> None:
     rights = Rights(ManualClock())
     found = rights.answered(MetadataResponse(topics=[MetadataTopic(error_code=code, name="a")]))
-    assert found == {"a": told}
+    assert found == {"a": reported}
     assert topics(rights, "a") == ["a"]
 
 
-def test_a_broker_that_tells_nothing_denies_nothing() -> None:
-    assert Rights(ManualClock()).answered(answer(a=NOT_TOLD)) == {}
+def test_a_broker_that_reports_nothing_denies_nothing() -> None:
+    assert Rights(ManualClock()).answered(answer(a=NOT_REPORTED)) == {}
 
 
 def test_the_memory_of_a_connection_is_bounded() -> None:

@@ -168,7 +168,7 @@ def test_a_batch_of_delays_only_goes_to_the_buffer_as_it_came() -> None:
     assert b"".join(parts.delayed.encode(40)) == data
 
 
-def test_what_is_found_says_where_what_and_how_large() -> None:
+def test_a_finding_has_place_kind_and_size() -> None:
     records = [plain(0), plain(1, trace=b"x", delay_ms=b"5"), Sent(T0, None, b"v", [("delay", b"1s")])]
     found = scan_batch(read_batch(batch_of(records)), DIRECTIVES).found
     body = b"\x04k1\x04v1\x04\x0atrace\x02x\x10delay-ms\x025"

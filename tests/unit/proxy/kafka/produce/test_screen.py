@@ -56,7 +56,7 @@ def test_what_a_consumer_group_sends_back_is_delayed_and_what_it_only_passes_on_
     assert (seen.delayed, seen.refusal) == ({1}, None)
 
 
-def test_what_is_told_of_a_batch_full_of_errors_is_bounded() -> None:
+def test_the_errors_reported_of_a_batch_are_bounded() -> None:
     refusal = looked_at(*(plain(n, delay=b"soon") for n in range(RECORD_ERRORS_MAX + 50))).refusal
     assert refusal is not None
     assert len(refusal.record_errors) == RECORD_ERRORS_MAX

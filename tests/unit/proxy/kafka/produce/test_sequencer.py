@@ -8,6 +8,7 @@ from proxy.kafka.produce.sequencer import (
     SEQUENCES,
     Answer,
     Ask,
+    AskAnswered,
     AskFailed,
     Batch,
     BufferAnswered,
@@ -20,7 +21,6 @@ from proxy.kafka.produce.sequencer import (
     SendTarget,
     Sequencer,
     TargetAnswered,
-    Told,
 )
 
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -39,13 +39,13 @@ def after(sequencer: Sequencer, *events: Event) -> list[Output]:
     return outputs
 
 
-def told(
+def ask_answered(
     sequencer: Sequencer, outputs: list[Output], target: int | None = None, buffer: int | None = None
 ) -> list[Output]:
     """What follows when both logs have answered, however often each is asked. None: it knows no such producer."""
-    says = {LogRole.TARGET: target, LogRole.BUFFER: buffer}
+    answers = {LogRole.TARGET: target, LogRole.BUFFER: buffer}
     while outputs and isinstance(ask := outputs[-1], Ask):
-        outputs = after(sequencer, Told(ask.batch, ask.side, says[ask.side]))
+        outputs = after(sequencer, AskAnswered(ask.batch, ask.side, answers[ask.side]))
     return outputs
 
 
@@ -53,7 +53,7 @@ def session(next_sequence: int, target: int | None, buffer: int | None) -> Seque
     """A connection that has written one plain record, so that `next_sequence` comes next and both logs agree."""
     sequencer = Sequencer()
     first = batch((next_sequence - 1) % SEQUENCES, 1, 0)
-    outputs = told(sequencer, after(sequencer, first), target, buffer)
+    outputs = ask_answered(sequencer, after(sequencer, first), target, buffer)
     assert isinstance(outputs[0], SendTarget)
     after(sequencer, TargetAnswered(first, 0))
     return sequencer
@@ -77,7 +77,7 @@ def test_plain_batches_of_a_producer_without_delayed_records_pass_unchanged_and_
 
 
 def test_plain_batches_behind_one_that_will_come_again_are_answered_like_it() -> None:
-    """librdkafka, told 45 of the last, would send the first, which T has, under a new epoch."""
+    """librdkafka, with 45 for the last, would send the first, which T has, under a new epoch."""
     sequencer, one, two, three = session(1, None, None), batch(1, 1, 0), batch(2, 1, 0), batch(3, 1, 0)
     after(sequencer, one, two, three)
 
@@ -87,7 +87,7 @@ def test_plain_batches_behind_one_that_will_come_again_are_answered_like_it() ->
     assert after(sequencer, TargetAnswered(three, OUT_OF_ORDER)) == [Answer(three, moved, verbatim=False)]
 
 
-def test_a_plain_batch_that_is_out_of_order_by_itself_is_told_so() -> None:
+def test_a_plain_batch_that_is_out_of_order_by_itself_gets_that_error() -> None:
     sequencer, one, three = session(1, None, None), batch(1, 1, 0), batch(2, 1, 0)
     after(sequencer, one, three)
 
@@ -121,28 +121,28 @@ def test_the_first_batch_of_a_connection_asks_B_first_then_T_then_B_again() -> N
     sequencer, first = Sequencer(), batch(10, 3, 1)
 
     assert after(sequencer, first) == [Ask(first, LogRole.BUFFER)]
-    assert after(sequencer, Told(first, LogRole.BUFFER, 4)) == [Ask(first, LogRole.TARGET)]
-    assert after(sequencer, Told(first, LogRole.TARGET, 8)) == [Ask(first, LogRole.BUFFER)]
-    assert after(sequencer, Told(first, LogRole.BUFFER, 4)) == [SendTarget(first, 6)]
+    assert after(sequencer, AskAnswered(first, LogRole.BUFFER, 4)) == [Ask(first, LogRole.TARGET)]
+    assert after(sequencer, AskAnswered(first, LogRole.TARGET, 8)) == [Ask(first, LogRole.BUFFER)]
+    assert after(sequencer, AskAnswered(first, LogRole.BUFFER, 4)) == [SendTarget(first, 6)]
 
 
 def test_where_B_knows_nothing_and_the_producer_is_new_T_is_not_asked() -> None:
     sequencer, first = Sequencer(), batch(0, 3, 1)
 
-    assert after(sequencer, first, Told(first, LogRole.BUFFER, None)) == [SendTarget(first, 0)]
+    assert after(sequencer, first, AskAnswered(first, LogRole.BUFFER, None)) == [SendTarget(first, 0)]
 
 
 def test_where_B_knows_nothing_T_is_asked_once_and_judges() -> None:
     sequencer, first = Sequencer(), batch(10, 3, 1)
 
-    assert after(sequencer, first, Told(first, LogRole.BUFFER, None)) == [Ask(first, LogRole.TARGET)]
-    assert after(sequencer, Told(first, LogRole.TARGET, 13)) == [SendTarget(first, 10)]
+    assert after(sequencer, first, AskAnswered(first, LogRole.BUFFER, None)) == [Ask(first, LogRole.TARGET)]
+    assert after(sequencer, AskAnswered(first, LogRole.TARGET, 13)) == [SendTarget(first, 10)]
 
 
 def test_where_T_gets_no_part_it_is_asked_although_B_knows_nothing() -> None:
     sequencer, first = Sequencer(), batch(10, 3, 3)
 
-    assert after(sequencer, first, Told(first, LogRole.BUFFER, None)) == [Ask(first, LogRole.TARGET)]
+    assert after(sequencer, first, AskAnswered(first, LogRole.BUFFER, None)) == [Ask(first, LogRole.TARGET)]
 
 
 def test_a_B_that_keeps_moving_ends_the_connection() -> None:
@@ -151,7 +151,7 @@ def test_a_B_that_keeps_moving_ends_the_connection() -> None:
 
     for moved in range(100):
         assert isinstance(outputs[0], Ask)
-        outputs = after(sequencer, Told(first, outputs[0].side, moved))
+        outputs = after(sequencer, AskAnswered(first, outputs[0].side, moved))
         if isinstance(outputs[0], Close):
             return
     pytest.fail("asked for ever")
@@ -160,7 +160,7 @@ def test_a_B_that_keeps_moving_ends_the_connection() -> None:
 def test_a_repetition_of_the_last_batch_in_both_logs_is_for_both_to_recognise() -> None:
     sequencer, again = Sequencer(), batch(10, 3, 1)
 
-    assert told(sequencer, after(sequencer, again), target=8, buffer=5) == [SendTarget(again, 6)]
+    assert ask_answered(sequencer, after(sequencer, again), target=8, buffer=5) == [SendTarget(again, 6)]
     assert after(sequencer, TargetAnswered(again, 0)) == [SendBuffer(again, 4)]
     assert after(sequencer, BufferAnswered(again, 46)) == [Answer(again, 0, verbatim=True)]
 
@@ -168,32 +168,32 @@ def test_a_repetition_of_the_last_batch_in_both_logs_is_for_both_to_recognise() 
 def test_a_repetition_of_the_last_batch_all_delayed_is_for_B_to_recognise() -> None:
     sequencer, again = Sequencer(), batch(10, 3, 3)
 
-    assert told(sequencer, after(sequencer, again), target=6, buffer=7) == [ProbeTarget(again)]
+    assert ask_answered(sequencer, after(sequencer, again), target=6, buffer=7) == [ProbeTarget(again)]
     assert after(sequencer, TargetAnswered(again, MAY_WRITE)) == [SendBuffer(again, 4)]
 
 
 def test_a_repetition_behind_which_there_is_more_is_confirmed_with_Ts_word_and_written_nowhere() -> None:
     sequencer, again = Sequencer(), batch(10, 3, 1)
 
-    assert told(sequencer, after(sequencer, again), target=9, buffer=5) == [ProbeTarget(again)]
+    assert ask_answered(sequencer, after(sequencer, again), target=9, buffer=5) == [ProbeTarget(again)]
     assert after(sequencer, TargetAnswered(again, MAY_WRITE)) == [Answer(again, 0, verbatim=False)]
 
 
 def test_a_repetition_with_delayed_records_of_which_B_knows_nothing_is_no_repetition() -> None:
     sequencer, mixed = Sequencer(), batch(0, 36, 18)
-    outputs = after(sequencer, mixed, Told(mixed, LogRole.BUFFER, None), TargetAnswered(mixed, OUT_OF_ORDER))
+    outputs = after(sequencer, mixed, AskAnswered(mixed, LogRole.BUFFER, None), TargetAnswered(mixed, OUT_OF_ORDER))
 
-    assert told(sequencer, outputs, target=70) == [ProbeTarget(mixed)]
+    assert ask_answered(sequencer, outputs, target=70) == [ProbeTarget(mixed)]
     assert after(sequencer, TargetAnswered(mixed, MAY_WRITE)) == [Answer(mixed, OUT_OF_ORDER, verbatim=False)]
 
 
 def test_a_repetition_that_T_does_not_recognise_is_out_of_order() -> None:
     sequencer, again = Sequencer(), batch(10, 3, 1)
-    told(sequencer, after(sequencer, again), target=8, buffer=5)
+    ask_answered(sequencer, after(sequencer, again), target=8, buffer=5)
 
     asked = after(sequencer, TargetAnswered(again, OUT_OF_ORDER))
     assert asked == [Ask(again, LogRole.BUFFER)]
-    assert told(sequencer, asked, target=8, buffer=5) == [SendTarget(again, 6)]
+    assert ask_answered(sequencer, asked, target=8, buffer=5) == [SendTarget(again, 6)]
     assert after(sequencer, TargetAnswered(again, OUT_OF_ORDER)) == [Answer(again, OUT_OF_ORDER, verbatim=True)]
 
 
@@ -205,11 +205,11 @@ def test_a_new_epoch_that_begins_in_the_middle_is_out_of_order_until_its_beginni
     """Java numbers what is in flight anew, and a later batch may come first."""
     sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
     later, earlier = batch(36, 3, delayed, epoch=1), batch(0, 36, delayed, epoch=1)
-    after(sequencer, refused, Told(refused, LogRole.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
+    after(sequencer, refused, AskAnswered(refused, LogRole.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
 
-    assert told(sequencer, after(sequencer, later)) == [ProbeTarget(later)]
+    assert ask_answered(sequencer, after(sequencer, later)) == [ProbeTarget(later)]
     assert after(sequencer, TargetAnswered(later, MAY_WRITE)) == [Answer(later, OUT_OF_ORDER, verbatim=False)]
-    outputs = after(sequencer, earlier, Told(earlier, LogRole.BUFFER, None))
+    outputs = after(sequencer, earlier, AskAnswered(earlier, LogRole.BUFFER, None))
     assert outputs == [SendTarget(earlier, 0)]
 
 
@@ -219,31 +219,31 @@ def test_a_new_epoch_begins_at_0_where_either_log_knows_an_earlier_one(side: Log
     sequencer, later = Sequencer(), batch(36, 3, delayed, epoch=1)
     earlier = {one: 0 if one is side else -1 for one in LogRole}
     order = (LogRole.BUFFER, LogRole.TARGET, LogRole.BUFFER) if delayed == 3 else (LogRole.BUFFER, LogRole.TARGET)
-    says = [Told(later, one, None, earlier[one]) for one in order]
+    answers = [AskAnswered(later, one, None, earlier[one]) for one in order]
 
-    assert after(sequencer, later, *says) == [ProbeTarget(later)]
+    assert after(sequencer, later, *answers) == [ProbeTarget(later)]
     assert after(sequencer, TargetAnswered(later, MAY_WRITE)) == [Answer(later, OUT_OF_ORDER, verbatim=False)]
 
 
 @pytest.mark.parametrize("side", LogRole)
 def test_a_batch_of_an_epoch_that_either_log_has_left_behind_is_fenced(side: LogRole) -> None:
     sequencer, old = Sequencer(), batch(36, 3, 1)
-    says = {
-        LogRole.BUFFER: [Told(old, side, None, 1)],
-        LogRole.TARGET: [Told(old, LogRole.BUFFER, None), Told(old, side, 0, 1)],
+    answers = {
+        LogRole.BUFFER: [AskAnswered(old, side, None, 1)],
+        LogRole.TARGET: [AskAnswered(old, LogRole.BUFFER, None), AskAnswered(old, side, 0, 1)],
     }
 
-    assert after(sequencer, old, *says[side]) == [ProbeTarget(old)]
+    assert after(sequencer, old, *answers[side]) == [ProbeTarget(old)]
     fenced = Answer(old, ErrorCode.INVALID_PRODUCER_EPOCH, verbatim=False)
     assert after(sequencer, TargetAnswered(old, MAY_WRITE)) == [fenced]
 
 
 def test_where_an_epoch_began_in_the_middle_nothing_before_that_is_taken_for_written() -> None:
     sequencer, first, earlier = Sequencer(), batch(36, 34, 17), batch(0, 36, 18)
-    after(sequencer, first, Told(first, LogRole.BUFFER, None), Told(first, LogRole.TARGET, None))
+    after(sequencer, first, AskAnswered(first, LogRole.BUFFER, None), AskAnswered(first, LogRole.TARGET, None))
     after(sequencer, TargetAnswered(first, 0), BufferAnswered(first, 0))
 
-    assert told(sequencer, after(sequencer, earlier), target=53, buffer=17) == [ProbeTarget(earlier)]
+    assert ask_answered(sequencer, after(sequencer, earlier), target=53, buffer=17) == [ProbeTarget(earlier)]
     assert after(sequencer, TargetAnswered(earlier, MAY_WRITE)) == [Answer(earlier, OUT_OF_ORDER, verbatim=False)]
 
 
@@ -252,9 +252,9 @@ def test_a_client_that_goes_on_behind_a_refused_first_batch_is_served(delayed: i
     """aiokafka; a broker that knows nothing of the producer takes it."""
     sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
     following = batch(1, 3, delayed)
-    after(sequencer, refused, Told(refused, LogRole.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
+    after(sequencer, refused, AskAnswered(refused, LogRole.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
 
-    taken = told(sequencer, after(sequencer, following))
+    taken = ask_answered(sequencer, after(sequencer, following))
     assert taken == [ProbeTarget(following) if delayed == 3 else SendTarget(following, 1)]
     if delayed == 3:
         assert after(sequencer, TargetAnswered(following, MAY_WRITE)) == [SendBuffer(following, 1)]
@@ -264,11 +264,11 @@ def test_what_was_sent_before_the_refusal_was_known_comes_again() -> None:
     """Java numbers it anew, and would have nothing left to begin its new epoch with."""
     sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
     one, other = batch(1, 3, 0), batch(4, 3, 0)
-    after(sequencer, refused, one, other, Told(refused, LogRole.BUFFER, None))
+    after(sequencer, refused, one, other, AskAnswered(refused, LogRole.BUFFER, None))
 
     outputs = after(sequencer, TargetAnswered(refused, MAY_WRITE))
     for behind in (one, other):
-        assert told(sequencer, outputs) == [ProbeTarget(behind)]
+        assert ask_answered(sequencer, outputs) == [ProbeTarget(behind)]
         outputs = after(sequencer, TargetAnswered(behind, MAY_WRITE))
         assert outputs[0] == Answer(behind, OUT_OF_ORDER, verbatim=False)
 
@@ -276,16 +276,20 @@ def test_what_was_sent_before_the_refusal_was_known_comes_again() -> None:
 def test_a_batch_that_cannot_be_split_is_refused_whatever_the_logs_seem_to_hold() -> None:
     sequencer, invalid = Sequencer(), batch(10, 3, 0, refusal=ErrorCode.INVALID_RECORD)
 
-    assert told(sequencer, after(sequencer, invalid), target=9, buffer=5) == [ProbeTarget(invalid)]
+    assert ask_answered(sequencer, after(sequencer, invalid), target=9, buffer=5) == [ProbeTarget(invalid)]
     refused = Answer(invalid, ErrorCode.INVALID_RECORD, verbatim=False)
     assert after(sequencer, TargetAnswered(invalid, MAY_WRITE)) == [refused]
 
 
 def test_logs_that_hold_a_part_that_no_batch_explains_are_answered_45() -> None:
     sequencer, again = Sequencer(), batch(10, 4, 3)
-    told = Told(again, LogRole.BUFFER, 4), Told(again, LogRole.TARGET, 8), Told(again, LogRole.BUFFER, 4)
+    answers = (
+        AskAnswered(again, LogRole.BUFFER, 4),
+        AskAnswered(again, LogRole.TARGET, 8),
+        AskAnswered(again, LogRole.BUFFER, 4),
+    )
 
-    assert after(sequencer, again, *told) == [ProbeTarget(again)]
+    assert after(sequencer, again, *answers) == [ProbeTarget(again)]
     assert after(sequencer, TargetAnswered(again, MAY_WRITE)) == [Answer(again, OUT_OF_ORDER, verbatim=False)]
 
 
@@ -294,9 +298,13 @@ def test_a_batch_that_is_not_next_is_answered_45_after_the_logs_were_asked() -> 
     outputs = after(sequencer, late)
     assert outputs == [Ask(late, LogRole.BUFFER)]
 
-    told = Told(late, LogRole.BUFFER, 4), Told(late, LogRole.TARGET, 7), Told(late, LogRole.BUFFER, 4)
+    answers = (
+        AskAnswered(late, LogRole.BUFFER, 4),
+        AskAnswered(late, LogRole.TARGET, 7),
+        AskAnswered(late, LogRole.BUFFER, 4),
+    )
 
-    assert after(sequencer, *told) == [ProbeTarget(late)]
+    assert after(sequencer, *answers) == [ProbeTarget(late)]
     assert after(sequencer, TargetAnswered(late, MAY_WRITE)) == [Answer(late, OUT_OF_ORDER, verbatim=False)]
 
 
@@ -325,7 +333,9 @@ def test_once_T_has_its_part_whatever_B_answers_but_success_ends_the_connection(
     ("code", "answer"),
     [(10, 10), (47, 47), (48, 48), (90, 90), (51, 19), (3, 19), (29, 19), (6, 19), (19, 19)],
 )
-def test_while_no_log_has_any_of_it_Bs_errors_are_told_as_far_as_they_are_the_clients(code: int, answer: int) -> None:
+def test_while_no_log_has_any_of_it_Bs_errors_are_reported_as_far_as_they_are_the_clients(
+    code: int, answer: int
+) -> None:
     sequencer, delayed = session(11, 6, 4), batch(11, 2, 2)
 
     outputs = after(sequencer, delayed, TargetAnswered(delayed, MAY_WRITE), BufferAnswered(delayed, code))
@@ -379,9 +389,13 @@ def test_what_the_relay_refuses_is_refused_before_T_has_any_of_it() -> None:
 
 def test_what_the_relay_refuses_only_now_that_T_has_a_part_of_it_ends_the_connection() -> None:
     sequencer, again = Sequencer(), batch(10, 3, 1, refusal=ErrorCode.NOT_ENOUGH_REPLICAS)
-    told = Told(again, LogRole.BUFFER, 4), Told(again, LogRole.TARGET, 8), Told(again, LogRole.BUFFER, 4)
+    answers = (
+        AskAnswered(again, LogRole.BUFFER, 4),
+        AskAnswered(again, LogRole.TARGET, 8),
+        AskAnswered(again, LogRole.BUFFER, 4),
+    )
 
-    assert [type(output) for output in after(sequencer, again, *told)] == [Close]
+    assert [type(output) for output in after(sequencer, again, *answers)] == [Close]
 
 
 def test_an_epoch_that_begins_on_the_connection_starts_without_asking() -> None:
@@ -419,7 +433,7 @@ def test_sequences_of_both_parts_begin_again_at_0() -> None:
 
 def test_a_producer_that_B_has_forgotten_is_answered_45_on_a_new_connection() -> None:
     sequencer, plain = Sequencer(), batch(100, 2, 0)
-    assert told(sequencer, after(sequencer, plain), target=97) == [ProbeTarget(plain)]
+    assert ask_answered(sequencer, after(sequencer, plain), target=97) == [ProbeTarget(plain)]
 
     assert after(sequencer, TargetAnswered(plain, MAY_WRITE)) == [Answer(plain, OUT_OF_ORDER, verbatim=False)]
 
@@ -428,12 +442,12 @@ def test_a_part_that_comes_to_B_while_T_is_asked_is_counted() -> None:
     """Numbered without it, the batch could reach T again when the wrong sequence has become the next one."""
     sequencer, mixed = Sequencer(), batch(3, 3, 2)
     after(sequencer, mixed)
-    after(sequencer, Told(mixed, LogRole.BUFFER, None))
-    assert after(sequencer, Told(mixed, LogRole.TARGET, 2)) == [Ask(mixed, LogRole.BUFFER)]
+    after(sequencer, AskAnswered(mixed, LogRole.BUFFER, None))
+    assert after(sequencer, AskAnswered(mixed, LogRole.TARGET, 2)) == [Ask(mixed, LogRole.BUFFER)]
 
-    outputs = after(sequencer, Told(mixed, LogRole.BUFFER, 1))
+    outputs = after(sequencer, AskAnswered(mixed, LogRole.BUFFER, 1))
 
-    assert told(sequencer, outputs, target=2, buffer=1) == [SendTarget(mixed, 2)]
+    assert ask_answered(sequencer, outputs, target=2, buffer=1) == [SendTarget(mixed, 2)]
 
 
 def test_a_45_of_B_is_asked_about_before_anything_is_answered() -> None:
@@ -452,18 +466,22 @@ def test_a_producer_that_B_has_forgotten_goes_on_where_the_connection_knows_it()
 
 def test_a_producer_that_T_has_forgotten_goes_on() -> None:
     sequencer, mixed = Sequencer(), batch(100, 2, 1)
-    told = Told(mixed, LogRole.BUFFER, 4), Told(mixed, LogRole.TARGET, None), Told(mixed, LogRole.BUFFER, 4)
+    answers = (
+        AskAnswered(mixed, LogRole.BUFFER, 4),
+        AskAnswered(mixed, LogRole.TARGET, None),
+        AskAnswered(mixed, LogRole.BUFFER, 4),
+    )
 
-    assert after(sequencer, mixed, *told) == [SendTarget(mixed, 96)]
+    assert after(sequencer, mixed, *answers) == [SendTarget(mixed, 96)]
 
 
 def test_a_producer_that_both_have_forgotten_goes_on_so_that_another_connection_finds_its_place() -> None:
     sequencer, delayed = Sequencer(), batch(100, 2, 2)
 
-    told(sequencer, after(sequencer, delayed))
+    ask_answered(sequencer, after(sequencer, delayed))
     assert after(sequencer, TargetAnswered(delayed, MAY_WRITE)) == [SendBuffer(delayed, 100)]
     sequencer, plain = Sequencer(), batch(102, 2, 0)
-    assert told(sequencer, after(sequencer, plain), buffer=102) == [SendTarget(plain, 0)]
+    assert ask_answered(sequencer, after(sequencer, plain), buffer=102) == [SendTarget(plain, 0)]
 
 
 def test_without_sequences_everything_goes_as_it_came_in_the_same_order() -> None:
@@ -484,7 +502,7 @@ def test_an_error_for_a_producer_that_takes_no_answers_ends_the_connection() -> 
     assert [type(output) for output in outputs] == [Close]
 
 
-def test_success_for_a_producer_that_takes_no_answers_is_said_to_the_relay() -> None:
+def test_success_for_a_producer_that_takes_no_answers_is_passed_to_the_relay() -> None:
     sequencer, silent = Sequencer(), Batch("orders", 0, -1, -1, -1, 3, 1, acks=0)
 
     outputs = after(sequencer, silent, TargetAnswered(silent, 0), BufferAnswered(silent, 0))
@@ -508,7 +526,7 @@ def test_partitions_and_producers_do_not_wait_for_each_other() -> None:
 
 def test_beyond_the_bound_an_idle_producer_is_forgotten_and_asked_for_anew() -> None:
     sequencer, first, second = Sequencer(gates_max=1), batch(10, 1, 0), Batch("orders", 1, 7, 0, 3, 1, 0)
-    told(sequencer, after(sequencer, first))
+    ask_answered(sequencer, after(sequencer, first))
     after(sequencer, TargetAnswered(first, 0), second)
 
     assert after(sequencer, again := batch(11, 1, 0)) == [Ask(again, LogRole.BUFFER)]

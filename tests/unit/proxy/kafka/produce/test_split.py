@@ -63,7 +63,7 @@ def split_before(relay: RelayDouble) -> ProduceSplitter:
 
 
 class Watched(bytearray):
-    """Tells when it is gone, which plain bytes do not."""
+    """Shows when it is gone, which plain bytes do not."""
 
 
 def test_the_records_of_a_produce_are_free_once_it_is_answered_without_a_search_for_cycles() -> None:

@@ -31,7 +31,7 @@ def test_a_nodes_port_follows_from_its_id_alone() -> None:
     assert topology.ports() == {9092: None, 9093: 100, 9094: 101}
 
 
-def test_the_real_address_that_was_told_last_is_where_a_node_is() -> None:
+def test_the_real_address_of_the_last_answer_is_where_a_node_is() -> None:
     topology = Topology(SETTINGS)
     assert topology.address(100) is None
     topology.advertise(100, Address("k1", 1))
@@ -40,7 +40,7 @@ def test_the_real_address_that_was_told_last_is_where_a_node_is() -> None:
 
 
 @pytest.mark.parametrize("node_id", [-1, 99, 102])
-def test_a_node_without_a_port_has_no_address_to_tell(node_id: int) -> None:
+def test_a_node_without_a_port_has_no_address_for_clients(node_id: int) -> None:
     topology = Topology(SETTINGS)
     with pytest.raises(NodeWithoutPort):
         topology.advertise(node_id, Address("k9", 1))

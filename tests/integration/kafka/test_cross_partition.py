@@ -33,7 +33,8 @@ def test_the_topics_of_a_group_take_what_the_target_takes_and_keep_the_dead(plac
     worker = owner(place)
     dlq = f"{place.namespace}.dlq.billing"
     worker.commit(
-        place.shard, elsewhere=[Append(retry(place), "1", body(b"a" * 4000)), Append(dlq, "1", body(b"b" * 4000))]
+        place.shard,
+        cross_partition=[Append(retry(place), "1", body(b"a" * 4000)), Append(dlq, "1", body(b"b" * 4000))],
     )
     configs = {topic: worker.queue.cluster.config(topic) for topic in (retry(place), dlq)}
     sizes = {int(config["max.message.bytes"]) for config in configs.values()}
@@ -47,7 +48,7 @@ def test_where_topics_may_not_be_made_the_record_is_refused_and_others_go_on(pla
     owner(place).close()  # makes our own topics
     worker = owner(place, topics_create=False)
     with pytest.raises(DeliveryRefused, match="topics_create") as refused:
-        worker.commit(place.shard, elsewhere=[Append(retry(place), "0", body(b"a"))])
+        worker.commit(place.shard, cross_partition=[Append(retry(place), "0", body(b"a"))])
     assert (refused.value.shard, refused.value.of_record) == (place.shard, True)
     worker.commit(place.shard, deliveries=[Delivery(body(b"d"))])
     assert soon(lambda: read(worker, place.topic, "0")) == [body(b"d")]
@@ -56,7 +57,7 @@ def test_where_topics_may_not_be_made_the_record_is_refused_and_others_go_on(pla
 def test_a_groups_topic_that_somebody_deletes_is_made_again(place: Place) -> None:
     place.make_topic()
     worker = owner(place)
-    worker.commit(place.shard, elsewhere=[Append(retry(place), "0", body(b"a"))])
+    worker.commit(place.shard, cross_partition=[Append(retry(place), "0", body(b"a"))])
     place.admin.delete_topics([retry(place)])[retry(place)].result()
 
     blamed: list[bool] = []
@@ -64,7 +65,7 @@ def test_a_groups_topic_that_somebody_deletes_is_made_again(place: Place) -> Non
     def committed() -> bool:
         """A transaction that the deletion has cut off may cost the claim."""
         try:
-            worker.commit(place.shard, elsewhere=[Append(retry(place), "0", body(b"b"))])
+            worker.commit(place.shard, cross_partition=[Append(retry(place), "0", body(b"b"))])
         except DeliveryRefused as refused:
             blamed.append(refused.of_record)
         except Fenced:
@@ -84,7 +85,7 @@ def test_an_aborted_commit_leaves_nothing_elsewhere(place: Place) -> None:
     too_large = Delivery(body(b"x" * 2000))
     appends = [Append(retry(place), "0", body(b"a")), Append(place.buffer, "1", body(b"b"))]
     with pytest.raises(DeliveryRefused):
-        worker.commit(place.shard, deliveries=[too_large], elsewhere=appends)
-    worker.commit(place.shard, elsewhere=[append._replace(body=body(b"c")) for append in appends])
+        worker.commit(place.shard, deliveries=[too_large], cross_partition=appends)
+    worker.commit(place.shard, cross_partition=[append._replace(body=body(b"c")) for append in appends])
     assert soon(lambda: read(worker, retry(place), "0")) == [body(b"c")]
     assert soon(lambda: read(worker, place.buffer, "1")) == [body(b"c")]
