@@ -55,7 +55,7 @@ prove-reconcile: $(VENV)/.test   ## the reconcile job beside traffic on Kafka, r
 	$(BIN)/python -m tests.fault.reconcile.run
 
 generated: $(VENV)/.test   ## the reconcile job on a million messages with every fault in them; MESSAGES, SEED
-	MESSAGES=$${MESSAGES:-1000000} $(BIN)/python -m pytest -q tests/reconcile/test_generated.py
+	MESSAGES=$${MESSAGES:-1000000} $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/reconcile/test_generated.py
 
 wire-faults: $(VENV)/.test   ## a worker on the wire, cut off, delayed, refused, misunderstood; SEED, PARTS, CYCLES; see docs/proof.md
 	$(BIN)/python -m tests.fault.wire.run

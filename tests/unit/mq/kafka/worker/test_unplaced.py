@@ -42,5 +42,5 @@ def appended(offset: int | None) -> "Future[list[Position]]":
 
 def test_an_append_reports_that_the_record_s_place_is_unknown() -> None:
     assert appended(7).result(0) == [Position("orders", "2", 7, 1000)]
-    with pytest.raises(QueueUnavailable, match="orders: stored, but where"):
+    with pytest.raises(QueueUnavailable, match="orders: stored, but its place"):
         appended(None).result(0)
