@@ -106,7 +106,9 @@ class BulkCancel:
         rows = sorted(rows, key=lambda row: row.found.id.shard)
         try:
             target = await self._topics.target(topic, delayed=True)
-            appends = [Append(target.buffer, row.found.id.shard.name, _operation(str(row.found.id))) for row in rows]
+            appends = [
+                Append(target.buffer, row.found.id.shard.partition, _operation(str(row.found.id))) for row in rows
+            ]
             positions = await self._sender.store(target, appends)
         except QueueError:
             return Counter({"unknown": len(rows)})

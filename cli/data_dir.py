@@ -70,7 +70,7 @@ class Ahead(NamedTuple):
     log_end: int
 
     def __str__(self) -> str:
-        where = f"{self.shard.topic}/{self.shard.name}"
+        where = f"{self.shard.topic}/{self.shard.partition}"
         return f"{where}: the index has read up to {self.read_to}, the log ends at {self.log_end}"
 
 

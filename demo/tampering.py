@@ -59,7 +59,7 @@ class _Tampering:
         """A decision that names this message: its worker takes it for ended, and no row records how."""
         buffer = self._names.buffer(message.shard.topic)
         decision = encode_decision([Key(message.due_ms, message.offset)])
-        self._append(Append(buffer, message.shard.name, decision))
+        self._append(Append(buffer, message.shard.partition, decision))
 
     def _deliver(self, message: MessageId, at_ms: int) -> None:
         """A row that records it, among the shard's rows."""

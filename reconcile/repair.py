@@ -127,7 +127,7 @@ class Repair:
         assert self._looked, "what was seen before the claim another one may have sent since"
         message, (shard, key, value, accepted_ms, epoch, due_ms, has_row) = step.message, step.found
         body = encode_reappend(value, key, message_id(shard, key, decode_value(value)[0]), due_ms)
-        again = Append(self._names.buffer(shard.topic), shard.name, body)
+        again = Append(self._names.buffer(shard.topic), shard.partition, body)
         if has_row:
             self._claimed.append([again])
             return RepairStep(message, Verdict.SENT)
@@ -222,12 +222,12 @@ class Repair:
         """Its buffer from there on, as far as it is kept, to the end; nothing where there is none."""
         topic = self._names.buffer(shard.topic)
         try:
-            first, _ = self._queue.offsets(topic, shard.name)
+            first, _ = self._queue.offsets(topic, shard.partition)
         except (TopicUnknown, PartitionUnknown):
             return
-        self._check_settled(topic, shard.name, "re-appends")
+        self._check_settled(topic, shard.partition, "re-appends")
         offset = max(offset, first)
-        while records := self._queue.read(topic, shard.name, offset, READ_RECORDS):
+        while records := self._queue.read(topic, shard.partition, offset, READ_RECORDS):
             yield from records
             offset = records[-1].offset + 1
 
@@ -238,12 +238,12 @@ class Repair:
             return RepairStep(message, Verdict.ENDED, ended)
         shard, topic = _place(message)[0], self._names.buffer(message.topic)
         try:
-            first, end = self._queue.offsets(topic, shard.name)
+            first, end = self._queue.offsets(topic, shard.partition)
         except (TopicUnknown, PartitionUnknown) as error:
             return RepairStep(message, Verdict.LOST, str(error))
         if message.offset < first:
             return RepairStep(message, Verdict.LOST, f"the buffer begins at offset {first}")
-        records = self._queue.read(topic, shard.name, message.offset, 1) if message.offset < end else ()
+        records = self._queue.read(topic, shard.partition, message.offset, 1) if message.offset < end else ()
         if not records or records[0].offset != message.offset:
             return RepairStep(message, Verdict.OTHER, "there is no record at its place")
         return self._of_record(message, shard, records[0])
@@ -289,8 +289,8 @@ class Repair:
     def _rules_in_log(self, shard: Shard, end: int) -> list[Rules]:
         """Latest first."""
         topic, found = self._names.buffer(shard.topic), []
-        offset, _ = self._queue.offsets(topic, shard.name)
-        while offset < end and (records := self._queue.read(topic, shard.name, offset, READ_RECORDS)):
+        offset, _ = self._queue.offsets(topic, shard.partition)
+        while offset < end and (records := self._queue.read(topic, shard.partition, offset, READ_RECORDS)):
             for record in records:
                 meaning = read(record.body, record.appended_at_ms, DEFAULT_RULES) if RULES in record.body else None
                 if isinstance(meaning, RulesChange):
@@ -301,7 +301,7 @@ class Repair:
 
 def audit_partition(shard: Shard, audit: Sequence[str]) -> str:
     """The partition of the audit that has the rows of a shard: on RocketMQ of its own broker."""
-    broker = shard.name.rpartition(":")[0]
+    broker = shard.partition.rpartition(":")[0]
     beside = [name for name in audit if name.rpartition(":")[0] == broker]
     return beside[spread(shard, len(beside))]
 

@@ -83,7 +83,7 @@ def name_of(row: bytes) -> bytes:
 
 
 def shard_row(shard: Shard) -> bytes:
-    return SHARD_ROWS + shard.topic.encode() + b"\0" + shard.name.encode()
+    return SHARD_ROWS + shard.topic.encode() + b"\0" + shard.partition.encode()
 
 
 def shard_of(row: bytes) -> Shard:

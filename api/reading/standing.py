@@ -43,7 +43,7 @@ def is_running(figures: ShardFigures) -> bool:
 
 def shard_view(shard: Shard, figures: ShardFigures | None, now_ms: int) -> ShardView:
     """One shard; None where no owner answers for it."""
-    partition = partition_label(shard.name)
+    partition = partition_label(shard.partition)
     if figures is None:
         return ShardView(partition=partition, state="missing")
     stall = _stall(figures)
@@ -70,7 +70,7 @@ def shard_view(shard: Shard, figures: ShardFigures | None, now_ms: int) -> Shard
 def _stall(figures: ShardFigures) -> StallOut | None:
     if figures.stalled is None:
         return None
-    partition = partition_label(figures.shard.name)
+    partition = partition_label(figures.shard.partition)
     return StallOut(partition, figures.stalled, figures.detail, figures.retry_ms)
 
 

@@ -57,4 +57,4 @@ class Survey:
 
 
 def shard_out(shard: Shard) -> ShardOut:
-    return ShardOut(shard.topic, partition_label(shard.name))
+    return ShardOut(shard.topic, partition_label(shard.partition))

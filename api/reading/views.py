@@ -69,7 +69,7 @@ def message_out(found: Found, *, full: bool) -> MessageOut:
     return MessageOut(
         message_id=str(found.id),
         topic=shard.topic,
-        partition=partition_label(shard.name),
+        partition=partition_label(shard.partition),
         state=found.state,
         accepted_at=format_moment(found.accepted_at_ms),
         due_at=format_moment(found.due_ms),

@@ -88,7 +88,7 @@ class MessageRoutes:
         UnknownFormat."""
         shard, offset = operation
         try:
-            records = self._client.read(self._names.buffer(shard.topic), shard.name, offset, 1)
+            records = self._client.read(self._names.buffer(shard.topic), shard.partition, offset, 1)
         except (TopicUnknown, PartitionUnknown, OffsetOutOfRange):
             return None
         if not records or records[0].offset != offset:

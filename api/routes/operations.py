@@ -158,7 +158,7 @@ class OperationRoutes:
         if version is not None:
             headers.append((IF_MATCH, b"%d" % version))
         target = await self._topics.target(shard.topic, delayed=True)
-        appends = [Append(target.buffer, shard.name, encode_body(None, None, headers))]
+        appends = [Append(target.buffer, shard.partition, encode_body(None, None, headers))]
         (position,) = await self._sender.store(target, appends)
         return OperationId(shard, position.offset)
 

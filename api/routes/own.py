@@ -75,7 +75,7 @@ class OwnRoutes:
         listings = await self._survey.page(shards, query)
         answering = {shard for listing in listings for shard in listing.shards}
         if missing := await self._survey.missing(shards, answering):
-            names = ", ".join(shard.name for shard in missing)
+            names = ", ".join(shard.partition for shard in missing)
             raise OwnerUnavailable(f"no owner answers for these partitions of {topic}, where it may be: {names}")
         rows, _ = merge(listings, _SHOWN_MAX)
         if not rows:

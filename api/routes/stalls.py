@@ -80,9 +80,9 @@ class StallRoutes:
         self._topics.check_users(topic)
         await self._topics.info(topic)
         partitions = await self._topics.partitions_of_buffer(topic)
-        if shard.name not in partitions:
+        if shard.partition not in partitions:
             names = ", ".join(partitions[:PARTITIONS_NAMED_MAX]) or "none: no delayed message was ever sent to it"
-            raise Refusal(NOT_FOUND, f"{topic!r} has no shard {shard.name[:40]!r}; it has {names}")
+            raise Refusal(NOT_FOUND, f"{topic!r} has no shard {shard.partition[:40]!r}; it has {names}")
         return shard
 
     async def _ask(self, future: "Future[StallReport]") -> StallReport:
@@ -99,7 +99,7 @@ def _answer(report: StallReport) -> Response:
         200,
         StalledOut(
             topic=report.shard.topic,
-            partition=partition_label(report.shard.name),
+            partition=partition_label(report.shard.partition),
             reason=report.reason,
             detail=report.detail,
             offset=report.offset,

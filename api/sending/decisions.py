@@ -114,7 +114,7 @@ def _first(message_id: MessageId, known: Found | None, sent: SentMessage) -> Sen
     return replace(
         sent,
         message_id=str(message_id),
-        partition=partition_label(message_id.shard.name),
+        partition=partition_label(message_id.shard.partition),
         accepted_at=format_moment(known.accepted_at_ms) if known else None,
         due_at=format_moment(message_id.due_ms),
     )

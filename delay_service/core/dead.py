@@ -31,7 +31,7 @@ def encode_dead(shard: Shard, key: Key, message_id: str, code: str, reason: str,
     ours: list[Header] = [
         (names.DEAD_ID, message_id.encode()),
         (names.TOPIC, shard.topic.encode()),
-        (names.DEAD_PARTITION, shard.name.encode()),
+        (names.DEAD_PARTITION, shard.partition.encode()),
         (names.DEAD_OFFSET, b"%d" % key.offset),
         (names.DEAD_DUE, b"%d" % key.due_ms),
         (names.REASON, reason.encode()),

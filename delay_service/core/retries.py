@@ -32,6 +32,6 @@ def give_back(retry: Retry, shard: Shard, names: Names, packed: bytes, message_i
     if retry.exhausted:
         reason = f"given to the group {retry.attempt} times again"
         added += [(headers.ATTEMPT, b"%d" % retry.attempt), (headers.REASON, reason.encode())]
-        return Append(names.dlq(retry.group), shard.name, encode_body(key, value, kept + added))
+        return Append(names.dlq(retry.group), shard.partition, encode_body(key, value, kept + added))
     added.append((headers.ATTEMPT, b"%d" % (retry.attempt + 1)))
-    return Append(names.retry(retry.group), shard.name, encode_body(key, value, kept + added))
+    return Append(names.retry(retry.group), shard.partition, encode_body(key, value, kept + added))

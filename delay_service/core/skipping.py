@@ -68,7 +68,7 @@ def skip(
     """The batch that passes over the first offset of `where` up to the last one, and moves nothing else. Its outcome
     row is that of the range, under the dead letter's id: what is there may have ended under another owner."""
     offset, through = where
-    row_id = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
+    row_id = f"{shard.topic}.{shard.partition}.{offset}.{now_ms}"
     why = f"{reason}: an operator has had the offsets {offset} to {through} skipped"
     dead = encode_dead(shard, Key(now_ms, offset), row_id, SKIPPED, why, as_it_came(body))
     # rule skip-row: what ends without an outcome row counts as lost.

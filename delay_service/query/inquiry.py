@@ -148,7 +148,7 @@ class WorkerInquiry:
     def _record(self, shard: ShardId, offset: int) -> bytes:
         """What can be read there; nothing where nothing can be."""
         with suppress(QueueError):
-            records = self._client.read(self._names.buffer(shard.topic), shard.name, offset, 1)
+            records = self._client.read(self._names.buffer(shard.topic), shard.partition, offset, 1)
             return records[0].body if records and records[0].offset == offset else b""
         return b""
 
@@ -198,7 +198,7 @@ class WorkerInquiry:
     def exists(self, shard: ShardId) -> bool:
         """Whether there is such a shard at all. Any thread; on Kafka it asks the broker."""
         try:
-            self._client.offsets(self._names.buffer(shard.topic), shard.name)
+            self._client.offsets(self._names.buffer(shard.topic), shard.partition)
         except (TopicUnknown, PartitionUnknown):
             return False
         return True
@@ -208,17 +208,19 @@ class WorkerInquiry:
         None where nothing has ever stood there. Raises OwnerUnavailable while a transaction may hide it."""
         found = self._look(message_id)
         if found is None:
-            if not self._client.is_stable(self._names.buffer(message_id.shard.topic), message_id.shard.name, 0.0):
+            shard = message_id.shard
+            if not self._client.is_stable(self._names.buffer(shard.topic), shard.partition, 0.0):
                 raise OwnerUnavailable("a transaction is open that may hide the message")
             found = self._look(message_id)  # it may have ended between the two questions
         return found
 
     def _look(self, message_id: MessageId) -> LogRecord | Gone | None:
-        buffer, name, offset = self._names.buffer(message_id.shard.topic), message_id.shard.name, message_id.offset
+        (topic, partition), offset = message_id.shard, message_id.offset
+        buffer = self._names.buffer(topic)
         try:
-            records = self._client.read(buffer, name, offset, 1)
+            records = self._client.read(buffer, partition, offset, 1)
         except OffsetOutOfRange:
-            return Gone() if offset < self._client.offsets(buffer, name)[0] else None
+            return Gone() if offset < self._client.offsets(buffer, partition)[0] else None
         return records[0] if records and records[0].offset == offset else None
 
     # --- in the worker's thread

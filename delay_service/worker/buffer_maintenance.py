@@ -71,7 +71,7 @@ class BufferMaintenance:
         except TopicUnknown:
             return LookedAfter(b"", (), low_offset, None, 0)
         except QueueError as error:
-            log.debug("buffer not looked after", topic=shard.topic, partition=shard.name, detail=str(error))
+            log.debug("buffer not looked after", topic=shard.topic, partition=shard.partition, detail=str(error))
             return None
 
     def _read_by_audit(self, shard: ShardId, low_offset: int) -> int:
@@ -99,7 +99,7 @@ class BufferMaintenance:
             log.warning(
                 "how far the reconcile job has read is not known",
                 topic=shard.topic,
-                partition=shard.name,
+                partition=shard.partition,
                 trimmed=isinstance(error, UnknownFormat),
                 detail=str(error),
             )

@@ -54,7 +54,9 @@ class Intake:
         """Reading stops; maintenance tries again. A full disk may have space in a moment; a log that cannot be
         read rarely changes."""
         if owned.reading.stalled != reason:
-            log.error("reading stopped", topic=owned.id.topic, partition=owned.id.name, reason=reason, detail=detail)
+            log.error(
+                "reading stopped", topic=owned.id.topic, partition=owned.id.partition, reason=reason, detail=detail
+            )
         self._stalls.stop_reading(owned, reason, detail, backs_off=reason != STORE_FULL)
         self._source.pause_fetch(owned.id)
         self._source.seek(owned.id, core.position)

@@ -216,4 +216,4 @@ def _first(shards: Mapping[Shard, str]) -> dict[str, str]:
 
 def fields(shard: Shard) -> dict[str, Any]:
     """What log lines call a shard."""
-    return {"topic": shard.topic, "partition": shard.name}
+    return {"topic": shard.topic, "partition": shard.partition}

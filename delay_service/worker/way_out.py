@@ -78,7 +78,7 @@ class Skipper:
         log.warning(
             "an operator skips",
             topic=owned.id.topic,
-            partition=owned.id.name,
+            partition=owned.id.partition,
             reason=seen.reason,
             offset=wanted.offset,
             through=wanted.through,

@@ -131,5 +131,5 @@ class Cursor:
 
 
 def newest(*found: Cursor | None) -> Cursor | None:
-    """The one that was committed last; the first of those that do not show it."""
+    """The one that was committed last; of equal ones the first."""
     return max((cursor for cursor in found if cursor is not None), key=lambda cursor: cursor.progress, default=None)

@@ -82,7 +82,7 @@ def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -
 def message_id(shard: Shard, key: Key, meta: Meta | None) -> str:
     """A message keeps the id of its first acceptance."""
     # rule origin: a message that goes on would get another id, and receivers could not recognise a repetition.
-    return meta.origin if meta and meta.origin else f"{shard.topic}.{shard.name}.{key.offset}.{key.due_ms}"
+    return meta.origin if meta and meta.origin else f"{shard.topic}.{shard.partition}.{key.offset}.{key.due_ms}"
 
 
 def row_id_of(message_id: str, terms: Terms | None) -> str:

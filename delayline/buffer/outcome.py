@@ -87,7 +87,7 @@ class PlainRows:
 
     def rows(self, shard: Shard) -> Iterator[AuditRow]:
         """The same, one by one."""
-        prefix = f"{shard.topic}.{shard.name}."
+        prefix = f"{shard.topic}.{shard.partition}."
         columns = zip(self.offsets, self.places, self.dues_ms, self.accepted_at_ms(), strict=True)
         for offset, place, due_ms, accepted_at_ms in columns:
             yield AuditRow(offset, prefix + place.decode(), due_ms, accepted_at_ms, Outcome.DELIVERED)
@@ -158,7 +158,7 @@ def _columns(rows: Iterable[AuditRow]) -> list[bytes]:
 
 def _plain_columns(shard: Shard, rows: PlainRows) -> list[bytes]:
     """As `_columns`. Hot: once per delivered message, so everything is done to a column at a time."""
-    opened = msgspec.json.encode(f"{shard.topic}.{shard.name}.")[:-1]  # a string without its end
+    opened = msgspec.json.encode(f"{shard.topic}.{shard.partition}.")[:-1]  # a string without its end
     ids = opened + (b'",' + opened).join(rows.places) + b'"'
     offsets, dues = (msgspec.json.encode(column)[1:-1] for column in (rows.offsets, rows.dues_ms))
     delivered, none = (text[: -len(",")] for text in (_DELIVERED * len(rows), _NONE * len(rows)))
@@ -174,7 +174,7 @@ def _joined(first: list[bytes], second: list[bytes]) -> list[bytes]:
 
 def _outcomes(shard: Shard, owner_epoch: int, done_at_ms: int, columns: list[bytes]) -> bytes:
     raw: Any = (msgspec.Raw(b"[%b]" % column) for column in columns)
-    record = AuditRecord(AUDIT_VERSION, OUTCOMES, shard.topic, shard.name, owner_epoch, done_at_ms, *raw)
+    record = AuditRecord(AUDIT_VERSION, OUTCOMES, shard.topic, shard.partition, owner_epoch, done_at_ms, *raw)
     return _body(shard, record)
 
 
@@ -183,9 +183,9 @@ def encode_low_water(
 ) -> bytes:
     """The body of an audit record that records how far the shard is done, for readers who close windows of due
     time."""
-    version, topic, name = AUDIT_VERSION, shard.topic, shard.name
+    version, topic, partition = AUDIT_VERSION, shard.topic, shard.partition
     record = AuditRecord(
-        version, LOW_WATER, topic, name, owner_epoch, at_ms, next=next_offset, low=low_ms, pending=pending
+        version, LOW_WATER, topic, partition, owner_epoch, at_ms, next=next_offset, low=low_ms, pending=pending
     )
     return _body(shard, record)
 
@@ -193,12 +193,14 @@ def encode_low_water(
 def encode_skipped(shard: Shard, owner_epoch: int, at_ms: int, first: int | None, end: int) -> bytes:
     """The body of an audit record with the offsets that an operator has had passed over: what pends among them has
     ended by it. Without `first`, all below `end`: what was given up at a takeover."""
-    record = AuditRecord(AUDIT_VERSION, SKIPPED, shard.topic, shard.name, owner_epoch, at_ms, first=first, next=end)
+    record = AuditRecord(
+        AUDIT_VERSION, SKIPPED, shard.topic, shard.partition, owner_epoch, at_ms, first=first, next=end
+    )
     return _body(shard, record)
 
 
 def _body(shard: Shard, record: AuditRecord) -> bytes:
-    return encode_body(f"{shard.topic}.{shard.name}".encode(), msgspec.json.encode(record))
+    return encode_body(f"{shard.topic}.{shard.partition}".encode(), msgspec.json.encode(record))
 
 
 _DECODER = msgspec.json.Decoder(AuditRecord)

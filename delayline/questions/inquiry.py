@@ -145,8 +145,8 @@ class DueCounts:
 
 @dataclass(frozen=True, slots=True)
 class ShardFigures:
-    """How a shard stood half a second ago at most. `ready`: it has been read to the end. `stalled` is the reason why
-    it cannot go on in a word, `detail` in a sentence, `retry_ms` when it tries again. The other fields mean nothing
+    """How a shard stood half a second ago at most. `ready`: it has been read to the end. `stalled` is in a word why
+    it cannot go on, `detail` in a sentence, `retry_ms` when it tries again. The other fields mean nothing
     while it is being taken over (`owner_epoch` is 0 then); `next_due_ms` is the lowest due time of what is pending,
     `repeats` how many of it repeat. While it is `paused`, nothing is delivered."""
 

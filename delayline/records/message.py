@@ -16,12 +16,12 @@ Header = tuple[bytes, bytes | None]
 class Shard(NamedTuple):
     """One partition of one buffer topic: the unit of ownership, order, failure and progress.
 
-    `topic` is the target topic T (not the buffer's own name). `name` is the partition in decimal on Kafka
-    and the embedded queue, `<broker>:<queue>` on RocketMQ.
+    `topic` is the target topic T (not the buffer's own name). `partition` is a number in decimal on Kafka and the
+    embedded queue, `<broker>:<queue>` on RocketMQ.
     """
 
     topic: str
-    name: str
+    partition: str
 
 
 class Key(NamedTuple):
@@ -58,15 +58,15 @@ class MessageId(NamedTuple):
         parts = text.rsplit(".", 3)
         if len(parts) != 4 or not parts[0] or not parts[1]:
             raise MalformedMessageId("expected <topic>.<shard>.<offset>.<due_ms>")
-        topic, name, offset, due_ms = parts
+        topic, partition, offset, due_ms = parts
         if not _DIGITS.match(offset) or not _DIGITS.match(due_ms):
             raise MalformedMessageId("offset and due time must be decimal numbers")
-        return cls(Shard(topic, name), int(offset), int(due_ms), occurrence)
+        return cls(Shard(topic, partition), int(offset), int(due_ms), occurrence)
 
 
-def first_id(topic: str, name: str, offset: int, due_ms: int) -> str:
+def first_id(topic: str, partition: str, offset: int, due_ms: int) -> str:
     """The text of a `MessageId` without an occurrence, from its parts. Hot: once per message of the HTTP API."""
-    return f"{topic}.{name}.{offset}.{due_ms}"
+    return f"{topic}.{partition}.{offset}.{due_ms}"
 
 
 class OperationId(NamedTuple):
@@ -76,7 +76,7 @@ class OperationId(NamedTuple):
     offset: int
 
     def __str__(self) -> str:
-        return f"{_OPERATION}{self.shard.topic}.{self.shard.name}.{self.offset}"
+        return f"{_OPERATION}{self.shard.topic}.{self.shard.partition}.{self.offset}"
 
     @classmethod
     def parse(cls, text: str) -> "OperationId | None":
@@ -84,5 +84,5 @@ class OperationId(NamedTuple):
         parts = text.removeprefix(_OPERATION).rsplit(".", 2)
         if not text.startswith(_OPERATION) or len(text) > MESSAGE_ID_BYTES_MAX or len(parts) != 3 or not all(parts):
             return None
-        topic, name, offset = parts
-        return cls(Shard(topic, name), int(offset)) if _DIGITS.match(offset) else None
+        topic, partition, offset = parts
+        return cls(Shard(topic, partition), int(offset)) if _DIGITS.match(offset) else None

@@ -24,7 +24,7 @@ class Sealer:
     """For one shard."""
 
     def __init__(self, shard: Shard) -> None:
-        self._openings = _Openings(f"{shard.topic}.{shard.name}.".encode())
+        self._openings = _Openings(f"{shard.topic}.{shard.partition}.".encode())
 
     def seal(
         self, offsets: Sequence[int], dues_ms: Sequence[int], values: Sequence[bytes]

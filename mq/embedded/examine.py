@@ -151,7 +151,7 @@ def _second(mark: Path) -> Acknowledged | None:
 
 
 def _is_of(acknowledged: Acknowledged | None, log: Path) -> bool:
-    """Whether it was written of this log; true also without a mark to compare with."""
+    """Whether it was written of this log; true also where the log's own identity is gone."""
     if acknowledged is None:
         return False
     try:

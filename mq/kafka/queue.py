@@ -299,7 +299,7 @@ class KafkaQueue:
         return self._open_cluster.recall(self.names.buffer(shard.topic)).info
 
     def target_trouble(self, shard: Shard) -> str | None:
-        return self._open_cluster.target_trouble(shard.topic, shard.name)
+        return self._open_cluster.target_trouble(shard.topic, shard.partition)
 
     def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
         raise NotDoneHere(f"topic {name!r}: topics of users are made with Kafka's own tools")
@@ -321,4 +321,4 @@ class KafkaQueue:
         """Raises TopicUnknown, PartitionUnknown."""
         buffer = self.names.buffer(shard.topic)
         partitions = len(self._open_cluster.recall(buffer).info.partitions)
-        return buffer, partition_number(shard.name, partitions, buffer)
+        return buffer, partition_number(shard.partition, partitions, buffer)

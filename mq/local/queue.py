@@ -280,7 +280,7 @@ class LocalQueue:
 
     def _buffer(self, shard: Shard) -> tuple[Topic, Partition]:
         topic = self._ledger.topic(self._names.buffer(shard.topic))
-        return topic, topic.partition(shard.name)
+        return topic, topic.partition(shard.partition)
 
 
 class _LocalClaim:

@@ -271,7 +271,7 @@ class LocalSink:
 
     def _buffer(self, shard: Shard) -> Partition:
         """Raises TopicUnknown, PartitionUnknown."""
-        return self._ledger.topic(self._ledger.names.buffer(shard.topic)).partition(shard.name)
+        return self._ledger.topic(self._ledger.names.buffer(shard.topic)).partition(shard.partition)
 
     def _runs(self, part: ShardBatch) -> list[Run]:
         """What the shard writes where. The record limit is that of clients: what a worker writes about a record
@@ -304,7 +304,8 @@ class LocalSink:
 
     def _deliveries(self, shard: Shard, deliveries: Sequence[tuple[bytes, int | None]]) -> Run:
         """Hot: once per delivered message."""
-        partition = self._ledger.topic(shard.topic).partition(shard.name)  # made before its buffer, never removed
+        # The target is made before its buffer, and never removed.
+        partition = self._ledger.topic(shard.topic).partition(shard.partition)
         bodies, times_ms = zip(*deliveries, strict=True)
         if (largest := max(map(len, bodies))) > self._record_bytes_max:
             reason = f"a record of {largest} bytes, the limit is {self._record_bytes_max}"

@@ -75,7 +75,7 @@ class Batches:
             others.append((self._own(self._names.dead, shard), dead))
         rounds += _side_by_side(others)
         if part.appends:
-            buffer = self._cluster.queue(self._names.buffer(shard.topic), shard.name)
+            buffer = self._cluster.queue(self._names.buffer(shard.topic), shard.partition)
             rounds += _side_by_side([(buffer, self._members(shard, part.appends, Refused.APPEND))])
         if part.audit:
             audit = self._own(self._names.audit, shard)
@@ -98,7 +98,7 @@ class Batches:
     def _target(self, shard: Shard) -> Queue:
         """Raises DeliveryRefused."""
         try:
-            return self._cluster.queue(shard.topic, shard.name)
+            return self._cluster.queue(shard.topic, shard.partition)
         except (TopicUnknown, PartitionUnknown) as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
 
@@ -146,7 +146,7 @@ class Batches:
     def _own(self, topic: str, shard: Shard) -> Queue:
         """In audit and dead letters a shard has one queue, on its own broker, so that its rows stay in order. Raises
         PartitionUnknown."""
-        broker = place_of(shard.name, topic).broker
+        broker = place_of(shard.partition, topic).broker
         for look in (self._cluster.recall, self._cluster.describe):
             found = look(topic)
             if places := [one for one in found.places if one.broker == broker]:

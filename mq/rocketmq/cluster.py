@@ -173,7 +173,7 @@ class RocketmqCluster:
 
     def buffer_queue(self, shard: Shard) -> Queue:
         """Of the shard's buffer."""
-        return self.queue(self._names.names.buffer(shard.topic), shard.name)
+        return self.queue(self._names.names.buffer(shard.topic), shard.partition)
 
     def queue(self, topic: str, partition: str) -> Queue:
         """Where the partition is."""

@@ -216,7 +216,7 @@ class SessionMembership:
         with self._changed:
             for broker in ended:
                 del self.sessions[broker]
-            gone = {shard for shard in self._assigned if place_of(shard.name, shard.topic).broker in ended}
+            gone = {shard for shard in self._assigned if place_of(shard.partition, shard.topic).broker in ended}
         self._lose(gone)
 
     def _lose(self, shards: set[Shard]) -> None:

@@ -183,7 +183,9 @@ class Ownership:
         """Carry out the rest of a step that has happened; the cursor that counts now."""
         decides = step.decides
         if decides is not None and not self._stands(decides, step.mark(holding.name, step.writes.index(decides))):
-            log.info("a step that had not happened is left out", topic=holding.shard.topic, shard=holding.shard.name)
+            log.info(
+                "a step that had not happened is left out", topic=holding.shard.topic, shard=holding.shard.partition
+            )
             return step.before
         written = 0
         for index, write in enumerate(step.writes):
@@ -191,7 +193,7 @@ class Ownership:
             if write.members is not None and not self._stands(write, mark):
                 self._send(holding.session, write, mark)
                 written += 1
-        log.info("a step was finished", topic=holding.shard.topic, shard=holding.shard.name, batches=written)
+        log.info("a step was finished", topic=holding.shard.topic, shard=holding.shard.partition, batches=written)
         return step.cursor
 
     def _stands(self, write: Write, mark: str) -> bool:
@@ -244,7 +246,7 @@ class Ownership:
                     self._recover(holding)
                 self.write(holding.session, holding.journal, Released(holding.term))
             except (QueueError, UnknownFormat) as error:
-                log.info("a shard is not released in order", shard=holding.shard.name, detail=str(error))
+                log.info("a shard is not released in order", shard=holding.shard.partition, detail=str(error))
                 holding.session.end()
 
     def keep(self, holding: Holding) -> None:

@@ -77,7 +77,7 @@ class PlannedReads:
 
     def cursor(self, shard: Shard) -> Cursor | None:
         """The committed one, as far as the journal alone shows. Raises UnknownFormat."""
-        journal = place_of(shard.name, shard.topic).of(self._wire_names.journal(shard.topic))
+        journal = place_of(shard.partition, shard.topic).of(self._wire_names.journal(shard.topic))
         data = self._journals.state(journal).known_cursor
         return None if data is None else Cursor.decode(data)
 

@@ -199,15 +199,15 @@ class RocketmqQueue:
     def buffer(self, shard: Shard) -> TopicInfo:
         self._check()
         found = self._cluster.recall(self._names.buffer(shard.topic))
-        broker = place_of(shard.name, shard.topic).broker
+        broker = place_of(shard.partition, shard.topic).broker
         return found.info._replace(topic_id=found.identity(broker)) if broker in found.brokers else found.info
 
     def target_trouble(self, shard: Shard) -> str | None:
         self._check()
-        place = place_of(shard.name, shard.topic)
+        place = place_of(shard.partition, shard.topic)
         held = self._cluster.held(self._wire_names.out(shard.topic)).get(place.broker)
         if held is None or place.queue_id >= held.queues:
-            return f"topic {shard.topic!r} has no queue {shard.name}"
+            return f"topic {shard.topic!r} has no queue {shard.partition}"
         return None if held.is_writable else f"topic {shard.topic!r} may not be written on {place.broker}"
 
     def trouble(self) -> str | None:

@@ -40,7 +40,7 @@ class RetentionWatch:
             try:
                 self._look_at(holding, now_s)
             except QueueError as error:
-                log.debug("a shard's retention is not known", shard=holding.shard.name, detail=str(error))
+                log.debug("a shard's retention is not known", shard=holding.shard.partition, detail=str(error))
 
     def _look_at(self, holding: Holding, now_s: float) -> None:
         queue = self._cluster.buffer_queue(holding.shard)
@@ -51,7 +51,7 @@ class RetentionWatch:
             log.warning(
                 "messages wait nearly as long as their broker keeps them: raise fileReservedTime",
                 topic=holding.shard.topic,
-                shard=holding.shard.name,
+                shard=holding.shard.partition,
                 waiting_h=round(age_s / 3600, 1),
                 kept_h=round(kept_s / 3600, 1),
             )

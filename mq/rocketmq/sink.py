@@ -230,7 +230,7 @@ class RocketmqSink:
         try:
             holding.session.requests.send_batch_later(holding.journal, [done])
         except RocketmqError as error:
-            log.debug("a step is not noted as done", shard=part.shard.name, detail=str(error))
+            log.debug("a step is not noted as done", shard=part.shard.partition, detail=str(error))
 
     # --- sending
 

@@ -125,7 +125,7 @@ class RocketmqSource:
         if isinstance(event, Assigned):
             for shard in event.shards:
                 wire = self._names.out(self._names.names.buffer(shard.topic))
-                self._readers[shard] = _QueueReader(shard, place_of(shard.name, shard.topic).of(wire))
+                self._readers[shard] = _QueueReader(shard, place_of(shard.partition, shard.topic).of(wire))
         elif isinstance(event, Lost):
             for shard in event.shards:
                 self._readers.pop(shard, None)
@@ -210,7 +210,9 @@ class RocketmqSource:
     def _failed(self, reader: _QueueReader, error: Exception) -> None:
         reader.pulling = False
         reader.not_before_s = self._clock.monotonic_s() + AGAIN_S
-        log.debug("a shard cannot be read now", topic=reader.shard.topic, shard=reader.shard.name, detail=str(error))
+        log.debug(
+            "a shard cannot be read now", topic=reader.shard.topic, shard=reader.shard.partition, detail=str(error)
+        )
 
     # --- Source: where to read
 
@@ -254,10 +256,10 @@ class RocketmqSource:
         return 0 if reader is None else reader.end
 
     def now_ms(self, shard: Shard) -> int:
-        return self._brokers.now_ms(place_of(shard.name, shard.topic).broker)
+        return self._brokers.now_ms(place_of(shard.partition, shard.topic).broker)
 
     def clock_offset(self, shard: Shard) -> ClockOffset | None:
-        return self._brokers.offset(place_of(shard.name, shard.topic).broker)
+        return self._brokers.offset(place_of(shard.partition, shard.topic).broker)
 
     def close(self) -> None:
         if not self._closed:

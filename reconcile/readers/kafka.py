@@ -112,7 +112,9 @@ class KafkaReader:
 
     def _changes(self, shard: Shard, start: int, end: int) -> bool:
         """Whether a rules record is there. What is kept behind a low offset is kept for `audit.hold_max` only."""
-        chunks = read_range(self._settings, self._clock, self._names.buffer(shard.topic), int(shard.name), start, end)
+        chunks = read_range(
+            self._settings, self._clock, self._names.buffer(shard.topic), int(shard.partition), start, end
+        )
         return any(_header(message, headers.RULES) is not None for chunk in chunks for message in chunk)
 
     # --- rows

@@ -106,11 +106,11 @@ class RocketmqReader:
 
     def _rules(self, shard: Shard) -> str | None:
         buffer = self._names.buffer(shard.topic)
-        start, _ = self._reads.range(buffer, shard.name)
+        start, _ = self._reads.range(buffer, shard.partition)
         cursor = self._cursor(shard) if start > 0 else None
         if cursor is None:
             return None
-        chunks = self._reads.read(buffer, shard.name, start, cursor.low_offset)
+        chunks = self._reads.read(buffer, shard.partition, start, cursor.low_offset)
         if any(map(_has_rules, chain.from_iterable(chunks))):
             return None
         return cursor.rules.encoded.decode()

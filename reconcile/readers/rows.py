@@ -103,7 +103,7 @@ def _fact(shard: Shard, record: LogRecord, rules: Rules) -> BufferFact:
     try:
         return fact_of(shard, record.offset, record.appended_at_ms, record.body, rules)
     except UnknownFormat as error:
-        raise CannotJudge(f"{shard.topic}, shard {shard.name}, offset {record.offset}: {error}") from error
+        raise CannotJudge(f"{shard.topic}, shard {shard.partition}, offset {record.offset}: {error}") from error
 
 
 def _columns(fact: BufferFact, appended_ms: int) -> tuple[Any, ...]:

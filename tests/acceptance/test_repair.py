@@ -52,12 +52,12 @@ def lose(queue: Queue, names: Names, message_id: str) -> None:
     """A decision without an operation and without an outcome row."""
     found = MessageId.parse(message_id)
     body = encode_decision([Key(found.due_ms, found.offset)])
-    queue.append([Append(names.buffer(found.shard.topic), found.shard.name, body)]).result(10)
+    queue.append([Append(names.buffer(found.shard.topic), found.shard.partition, body)]).result(10)
 
 
 def write_plan(file: Path, queue: Queue, kind: str, names: Names, message_id: str, **changes: object) -> None:
     found = MessageId.parse(message_id)
-    place = {"topic": found.shard.topic, "shard": int(found.shard.name), "offset": found.offset}
+    place = {"topic": found.shard.topic, "shard": int(found.shard.partition), "offset": found.offset}
     lost = {"id": message_id, **place, "due_ms": found.due_ms, "accepted_ms": None}
     partitions = queue.topic(names.audit).partitions
     plan = {

@@ -42,7 +42,7 @@ def commit_audited(queue: Any, shard: Shard, offset: int, metadata: str) -> None
     if isinstance(queue, MemoryQueue):
         queue.audit_positions[shard] = decode_metadata(offset, metadata)
     elif isinstance(queue, EmbeddedQueue):
-        positions = {"positions": {shard.topic: {shard.name: offset}}}
+        positions = {"positions": {shard.topic: {shard.partition: offset}}}
         file = queue._folder.path.with_name("reconcile.json")
         file.with_name("new").write_bytes(msgspec.json.encode(msgspec.json.decode(metadata) | positions))
         file.with_name("new").rename(file)

@@ -83,10 +83,10 @@ class Translation:
         return partition.removeprefix(self._places)
 
     def shard_out(self, shard: Shard) -> Shard:
-        return Shard(self.out(shard.topic), self.place_out(shard.name))
+        return Shard(self.out(shard.topic), self.place_out(shard.partition))
 
     def shard_back(self, shard: Shard) -> Shard:
-        return Shard(self.back(shard.topic), self.place_back(shard.name))
+        return Shard(self.back(shard.topic), self.place_back(shard.partition))
 
     def append_out(self, append: Append) -> Append:
         topic, partition, body = append

@@ -256,7 +256,7 @@ def test_nothing_is_wrong_with_a_target_that_is_there(queue: LocalQueue) -> None
 def test_it_is_known_when_the_record_at_an_offset_was_appended(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     shard = next(iter(worker.cursors))
-    positions = append(queue, buffer(queue), shard.name, b"a", b"b")
+    positions = append(queue, buffer(queue), shard.partition, b"a", b"b")
     found = [queue.appended_at_ms(shard, at.offset) for at in positions]
     assert found == [at.appended_at_ms for at in positions]
     assert queue.appended_at_ms(shard, queue.log_range(shard)[1]) is None

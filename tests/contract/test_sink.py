@@ -105,7 +105,9 @@ def test_audit_and_dead_letters_of_a_shard_stay_in_one_partition(queue: LocalQue
 
 
 def test_one_commit_speaks_of_many_shards(queue: LocalQueue, worker: Worker) -> None:
-    batch = [ShardBatch(shard, cursor, [Delivery(shard.name.encode())]) for shard, cursor in worker.cursors.items()]
+    batch = [
+        ShardBatch(shard, cursor, [Delivery(shard.partition.encode())]) for shard, cursor in worker.cursors.items()
+    ]
     worker.sink.commit(batch)
     assert [bodies(queue, "orders", partition) for partition in "0123"] == [[b"0"], [b"1"], [b"2"], [b"3"]]
 
@@ -143,7 +145,7 @@ def test_a_groups_topic_with_fewer_partitions_is_written_modulo_their_count(make
 def test_another_partition_of_the_buffer_is_appended_to_and_fetched(queue: LocalQueue, worker: Worker) -> None:
     worker.seek_all()
     worker.commit(SHARD, cross_partition=[Append(buffer(queue), "3", b"a")], appends=[b"b"])
-    assert {shard.name: [record.body for record in records] for shard, records in worker.poll().items()} == {
+    assert {shard.partition: [record.body for record in records] for shard, records in worker.poll().items()} == {
         "0": [b"b"],
         "3": [b"a"],
     }

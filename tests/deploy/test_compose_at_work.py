@@ -229,4 +229,4 @@ def audit(running: Running) -> list[tuple[str, dict[str, Any]]]:
         partitions = consumer.list_topics(name, 10).topics[name].partitions
         consumer.assign([TopicPartition(name, partition, 0) for partition in partitions])
         records = consumer.consume(RECORDS_MAX, 2.0)
-    return [(one.key().decode(), json.loads(one.value())) for one in records if one.error() is None]
+    return [((one.key() or b"").decode(), json.loads(one.value() or b"")) for one in records if one.error() is None]

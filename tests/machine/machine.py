@@ -15,7 +15,7 @@ from tests.machine.model import Model, Waiting
 from tests.unit.delay_service.harness import Bench
 
 SECOND_MS = 1000
-HITS: Counter[str] = Counter()
+HITS: Counter[tuple[str, str]] = Counter()
 """How often each rule was followed and each outcome met, over all programs of this process."""
 
 DELAYS_MS = st.sampled_from([0, 1, 500, 1000, 2500, 30_000, 3_600_000])

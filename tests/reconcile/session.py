@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 
@@ -59,7 +59,7 @@ def _session(java: list[str]) -> "Iterator[SparkSession]":
 
     options = OPTIONS | {"spark.driver.extraJavaOptions": " ".join([JAVA, *java])}
     session = SparkSession.Builder().master("local[1]").config(map=options).getOrCreate()
-    gateway = session.sparkContext._gateway  # type: ignore[attr-defined]
+    gateway: Any = session.sparkContext._gateway  # type: ignore[attr-defined]
     yield session
     session.stop()
     if not any("AtExit" in option for option in java):

@@ -115,7 +115,7 @@ def forge_a_decision(settings: "KafkaSettings", victim: MessageId) -> None:
     headers = [(name.decode(), value) for name, value in record.headers]
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     buffer = settings.names.buffer(victim.shard.topic)
-    producer.produce(buffer, record.value, partition=int(victim.shard.name), headers=headers)
+    producer.produce(buffer, record.value, partition=int(victim.shard.partition), headers=headers)
     producer.flush()
 
 

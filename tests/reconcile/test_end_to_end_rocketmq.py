@@ -150,7 +150,7 @@ def first_run(spark: "SparkSession", settings: "RocketmqSettings", output: Path)
 def forge_a_decision(queue: "RocketmqQueue", names: Names, victim: MessageId) -> None:
     """Somebody writes that the message has ended, which is not so."""
     body = encode_decision([Key(victim.due_ms, victim.offset)])
-    queue.append([Append(names.buffer(victim.shard.topic), victim.shard.name, body)]).result(30)
+    queue.append([Append(names.buffer(victim.shard.topic), victim.shard.partition, body)]).result(30)
 
 
 def repair(installation: dict[str, str], plan: Path) -> Ran:
@@ -219,7 +219,7 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     forge_a_delivery(queue, client, topic)
     topics = against_the_topics(spark, reader, ledger)
     assert {one.category for one in topics.summary.findings} == {"altered", "duplicated", "misplaced"}
-    assert {(one.id, one.shard) for one in topics.summary.findings} == {(victim["message_id"], lost.shard.name)}
+    assert {(one.id, one.shard) for one in topics.summary.findings} == {(victim["message_id"], lost.shard.partition)}
 
 
 def against_the_topics(spark: "SparkSession", reader: "RocketmqReader", output: Path) -> "RunVerdict":

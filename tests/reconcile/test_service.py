@@ -81,7 +81,7 @@ class Play:
         for _ in range(self.dice.randrange(1, 12)):
             shard, ms = self.dice.choice(self.shards), self.dice.randrange(1, 10 * MINUTE)
             offset = self.bench.send(b"m", delay(ms), *self.dice.choice(wanted), to=shard)
-            self.ids.append((shard, f"orders.{shard.name}.{offset}.{self.bench.clock.now_ms() + ms}"))
+            self.ids.append((shard, f"orders.{shard.partition}.{offset}.{self.bench.clock.now_ms() + ms}"))
 
     def operate(self, do: bytes, ref: bytes, shard: Shard, *more: Header) -> None:
         self.bench.send(b"", (b"delay-op", do), (b"delay-ref", ref), *more, to=shard)
@@ -130,7 +130,7 @@ class Play:
 
     def append_all(self, *controls: tuple[Shard, bytes]) -> None:
         self.bench.queue.append(
-            [Append(NAMES.buffer("orders"), shard.name, body) for shard, body in controls]
+            [Append(NAMES.buffer("orders"), shard.partition, body) for shard, body in controls]
         ).result()
 
     # --- what stands in the queue then
@@ -148,10 +148,10 @@ class Play:
         for name in ("accepted", "done", "marks"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         for shard in self.shards:
-            records = self.bench.log(NAMES.buffer("orders"), shard.name)
-            read = Read("orders", int(shard.name), 0, len(records))
+            records = self.bench.log(NAMES.buffer("orders"), shard.partition)
+            read = Read("orders", int(shard.partition), 0, len(records))
             table = pa.Table.from_batches(list(reader_rows.accepted(read, [records])))
-            pq.write_table(table, folder / "accepted" / f"{shard.name}.parquet")
+            pq.write_table(table, folder / "accepted" / f"{shard.partition}.parquet")
         done, marks = [], []
         for partition, offset, record, rows in self.audited():
             place = {

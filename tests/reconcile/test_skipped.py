@@ -74,7 +74,7 @@ def test_a_place_without_its_row_is_missing_by_its_name(story: Story) -> None:
     assert found_of(story.second, "bare") == (2, {"missing": 1}, [("missing", 0, name)])
 
 
-def found_of(verdict: "RunVerdict", topic: str) -> tuple[int, dict[str, int], list[tuple[str, int, str]]]:
+def found_of(verdict: "RunVerdict", topic: str) -> tuple[int, dict[str, int], list[tuple[str, int, str | None]]]:
     found = [(one.category, one.offset, one.id) for one in verdict.summary.findings if one.topic == topic]
     return verdict.exit_code, topic_of(verdict.summary, topic).findings, found
 

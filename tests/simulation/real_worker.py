@@ -301,7 +301,7 @@ class RealWorker:
         if self._rnd.random() > 0.1:
             return [self._directive()], "orders"
         attempt = self._rnd.choice((0, 1, 15, 16))
-        headers = [(b"delay-retry", GROUP), (b"delayline-attempt", b"%d" % attempt)]
+        headers: list[Header] = [(b"delay-retry", GROUP), (b"delayline-attempt", b"%d" % attempt)]
         return headers, DLQ if attempt == 16 else RETRY
 
     def _directive(self) -> Header:
@@ -342,7 +342,7 @@ class RealWorker:
 
     def _lose(self) -> None:
         """A shard is lost and given back at once: by a group that has forgotten its member for a moment."""
-        busy = [core.id.name for core in self._cores() if core.in_flight is not None]
+        busy = [core.id.partition for core in self._cores() if core.in_flight is not None]
         reader = self._source._readers[Shard("orders", self._rnd.choice(busy or self._partitions))]
         owned = self._worker.owned(Shard("orders", reader.partition.name))
         during = owned is not None and owned.core is None and self._worker.acquisition.is_under_way
@@ -467,5 +467,5 @@ class RealWorker:
         for core in cores:
             if pending := self._index.shard(core.id).pending() + len(core.messages.moving):
                 yield f"{core.id}: {pending} pending"
-            if core.cursor.next_offset != self._end(core.id.name):
+            if core.cursor.next_offset != self._end(core.id.partition):
                 yield f"{core.id}: the cursor stands at {core.cursor.next_offset}, the log ends behind it"

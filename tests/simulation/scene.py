@@ -140,7 +140,7 @@ class Scene:
 
 
 def name_of(shard: Shard) -> str:
-    return f"{shard.topic}.{shard.name}"
+    return f"{shard.topic}.{shard.partition}"
 
 
 def _refuses(body: bytes) -> bool:

@@ -158,7 +158,7 @@ class Cursors:
     def _handover(self, shard: Shard) -> Handover:
         buffer = self._settings.names.buffer(shard.topic)
         info = self._cluster.describe(buffer).info
-        number = partition_number(shard.name, len(info.partitions), buffer)
+        number = partition_number(shard.partition, len(info.partitions), buffer)
         seen = newest(self._committed(self._latest, buffer, number), self._mirror.cursor(shard))
         for _ in range(WRITERS_MAX):
             if seen is not None and seen.writer:
@@ -174,7 +174,7 @@ class Cursors:
     def epoch(self, shard: Shard) -> int:
         """Owner epoch of the shard's cursor, 0 where there is none: for a commit, in the course of it. Raises
         QueueUnavailable, UnknownFormat."""
-        cursor = self._believed(shard, self._settings.names.buffer(shard.topic), int(shard.name), 0.0)
+        cursor = self._believed(shard, self._settings.names.buffer(shard.topic), int(shard.partition), 0.0)
         return 0 if cursor is None else cursor.owner_epoch
 
     def _believed(self, shard: Shard, buffer: str, partition: int, within_s: float) -> Cursor | None:
@@ -209,7 +209,7 @@ class Cursors:
         if newest(cursor, latest) is not cursor:
             raise QueueUnavailable(f"{'.'.join(shard)}: the group's offset is not stable, and the mirror lacks it")
         if latest is not None:
-            log.info("the worker group lacks what the mirror has", topic=shard.topic, shard=shard.name)
+            log.info("the worker group lacks what the mirror has", topic=shard.topic, shard=shard.partition)
         if waited:
             self._mirror_only_until_s = self._clock.monotonic_s() + MIRROR_ONLY_S
         return cursor
@@ -218,7 +218,7 @@ class Cursors:
         """The shard's cursor as it is or was a moment ago: for readers that take nothing over. Where there is no
         topic of cursors, it is the group's. Raises QueueUnavailable, UnknownFormat, and TopicUnknown where that topic
         is not there and the group has none either."""
-        committed = self._committed(self._latest, self._settings.names.buffer(shard.topic), int(shard.name))
+        committed = self._committed(self._latest, self._settings.names.buffer(shard.topic), int(shard.partition))
         try:
             return newest(committed, self._mirror.cursor(shard, whole=committed is None))
         except TopicUnknown:

@@ -173,7 +173,7 @@ class KafkaSink:
 
         A transaction that holds a partition with too few replicas in sync, or without a leader, can be ended in no
         way before it has them again, because its markers are written with acks=all; and the coordinator takes nothing
-        else from its id until then. It cannot be committed, for its producer is gone and has not confirmed it; or
+        else from its id until then. It cannot be committed, for its producer is gone and has not asked for that; or
         where the answer was lost, the shards it is about have no stable cursor, and wait."""
         self._retired += 1
         self.transactional_id = f"{self._writer}@{self._retired + 1}"
@@ -235,14 +235,14 @@ class KafkaSink:
     def _offset(self, part: ShardBatch) -> TopicPartition:
         buffer = self._names.buffer(part.shard.topic)
         metadata = encode_metadata(self._signed(part.cursor))
-        return TopicPartition(buffer, int(part.shard.name), part.cursor.next_offset, metadata=metadata)
+        return TopicPartition(buffer, int(part.shard.partition), part.cursor.next_offset, metadata=metadata)
 
     def _signed(self, cursor: Cursor) -> Cursor:
         """With the id that the next owner has to fence."""
         return replace(cursor, writer=self.transactional_id) if self._retired else cursor
 
     def _sends(self, part: ShardBatch, cross_partition: Iterable[Send]) -> Iterator[Send | Bulk]:
-        shard, number = part.shard, int(part.shard.name)
+        shard, number = part.shard, int(part.shard.partition)
         buffer = self._names.buffer(shard.topic)
         yield Bulk(shard.topic, number, part.deliveries)
         yield from cross_partition
@@ -273,7 +273,7 @@ class KafkaSink:
         if trouble.not_a_member(aborted.error) or trouble.fenced(aborted.error):
             return Fenced([part.shard for part in batch])
         by_target = {(send.topic, send.partition): shard for shard, sends in placed.items() for send in sends}
-        by_target |= {(part.shard.topic, int(part.shard.name)): part.shard for part in batch}
+        by_target |= {(part.shard.topic, int(part.shard.partition)): part.shard for part in batch}
         if aborted.silent:
             refused = self._guilty_target(batch, placed)
             if refused:
@@ -309,7 +309,7 @@ class KafkaSink:
         return None
 
     def _buffer_of(self, part: ShardBatch) -> tuple[str, int]:
-        return self._names.buffer(part.shard.topic), int(part.shard.name)
+        return self._names.buffer(part.shard.topic), int(part.shard.partition)
 
     def _of_record(self, failure: Failure) -> bool:
         if self._names.is_own(failure.topic):

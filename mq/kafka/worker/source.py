@@ -78,7 +78,7 @@ class KafkaSource:
 
     def _add(self, shards: Sequence[Shard]) -> None:
         for shard in shards:
-            place = _Place(shard, At(self._settings.names.buffer(shard.topic), int(shard.name)))
+            place = _Place(shard, At(self._settings.names.buffer(shard.topic), int(shard.partition)))
             self._places[shard] = self._by_partition[place.at] = place
 
     def _drop(self, shards: Sequence[Shard]) -> None:
@@ -167,7 +167,7 @@ class KafkaSource:
         return self._brokers.offset(self._leader(shard))
 
     def _leader(self, shard: Shard) -> int:
-        return self._cluster.leader(self._settings.names.buffer(shard.topic), int(shard.name))
+        return self._cluster.leader(self._settings.names.buffer(shard.topic), int(shard.partition))
 
     def close(self) -> None:
         if not self._closed:

@@ -140,7 +140,7 @@ class Librdkafka(Threaded):
                 **own,
             }
         )
-        self._producer = None if plan.transactional else self._make()
+        self._producer: Any = None if plan.transactional else self._make()
 
     def send(self, record: Next) -> None:
         self._produce(record, lambda error, _: report(record.number, error))

@@ -45,7 +45,7 @@ class Planted:
             nemesis.dispatch(worker)
         for message in map(MessageId.parse, ids):
             decision = encode_decision([Key(message.due_ms, message.offset)])
-            self._write(self._scene.names.buffer(message.shard.topic), int(message.shard.name), decision)
+            self._write(self._scene.names.buffer(message.shard.topic), int(message.shard.partition), decision)
         for worker in self._scene.workers:
             worker.start()
 

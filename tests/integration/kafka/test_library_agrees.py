@@ -72,8 +72,7 @@ class Library:
 
         self._producer.begin_transaction()
         for send in sends:
-            single = isinstance(send, Send)
-            for body, time_ms in [(send.body, send.timestamp_ms)] if single else send.deliveries:
+            for body, time_ms in [(send.body, send.timestamp_ms)] if isinstance(send, Send) else send.deliveries:
                 key, value, headers = parts_of(body)
                 given = {"headers": headers, "timestamp": time_ms or 0, "on_delivery": heard}
                 self._producer.produce(send.topic, value, key, send.partition, **given)
@@ -108,8 +107,8 @@ class Path(NamedTuple):
             while True:
                 message = consumer.poll(PATIENCE_S)
                 assert message is not None
-                if message.error() is not None:
-                    assert message.error().code() == KafkaError._PARTITION_EOF
+                if (error := message.error()) is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF
                     return found
                 kind, time_ms = message.timestamp()
                 stamp = time_ms if GIVEN in self.topic and message.key() != b"now" else kind

@@ -97,7 +97,7 @@ def go_back(ready: Place, cursor: Cursor) -> None:
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     group, metadata = f"{ready.namespace}-worker", encode_metadata(cursor)
-    at = TopicPartition(ready.buffer, int(ready.shard.name), cursor.next_offset, metadata=metadata)
+    at = TopicPartition(ready.buffer, int(ready.shard.partition), cursor.next_offset, metadata=metadata)
     asked = ConsumerGroupTopicPartitions(group, [at])
     soon(lambda: ready.admin.alter_consumer_group_offsets([asked])[group].exception() is None)
 
@@ -257,7 +257,7 @@ def test_after_letting_go_of_a_shard_its_commits_are_refused_and_the_others_go_o
     with pytest.raises(Fenced):
         first.commit(gone, deliveries=[Delivery(body(b"too late"))])
     first.commit(kept, deliveries=[Delivery(body(b"mine"))])
-    assert queue.offsets(ready.topic, gone.name)[1] == 0
+    assert queue.offsets(ready.topic, gone.partition)[1] == 0
 
 
 def test_an_open_transaction_of_a_dead_worker_is_ended_by_the_takeover(ready: Place) -> None:

@@ -36,7 +36,7 @@ def trouble_of(queue: Any, place: Place) -> str:
 
 
 def reasons(worker: Worker) -> dict[str, str | None]:
-    return {status.id.name: status.stalled for status in worker.statuses}
+    return {status.id.partition: status.stalled for status in worker.statuses}
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_of_a_target_with_fewer_partitions_only_the_missing_ones_wait(place: Pla
         send(place, queue, [10], 0)
         soon(lambda: len(records(place, queue, place.topic, 1)) == 6, LONG_S)
         assert values(records(place, queue, place.topic, 1)) == [0, 2, 4, 6, 8, 10]
-        detail = next(status.detail for status in worker.statuses if status.id.name == "1")
+        detail = next(status.detail for status in worker.statuses if status.id.partition == "1")
         assert "partition" in detail
 
 
@@ -402,7 +402,7 @@ def test_records_lost_behind_the_low_offset_stall_the_next_owner_and_those_befor
     queue.cluster.trim(place.buffer, 1, queue.cluster.log_range(place.buffer, 1)[1])
     with working(place, queue) as worker:
         soon(lambda: reasons(worker) == {"0": None, "1": "buffer_truncated"})
-        soon(lambda: [status.pending for status in worker.statuses if status.id.name == "0"] == [5])
+        soon(lambda: [status.pending for status in worker.statuses if status.id.partition == "0"] == [5])
 
 
 def test_settings_of_the_cursors_altered_by_hand_are_repaired(place: Place) -> None:

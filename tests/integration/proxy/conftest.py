@@ -146,9 +146,11 @@ def held(servers: str, topic: str) -> list[Any]:
         while unread:
             assert CLOCK.monotonic_s() < until_s, f"{topic}: no end of {unread}"
             message = consumer.poll(0.5)
-            if message is not None and message.error() is None:
+            if message is None:
+                continue
+            if (error := message.error()) is None:
                 found.append(message)
-            elif message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+            elif error.code() == KafkaError._PARTITION_EOF:
                 unread.discard(message.partition())
         return sorted(found, key=lambda one: (one.partition(), one.offset()))
 

@@ -27,7 +27,8 @@ def fire(sent: Appended, now_ms: int, late_max_ms: int | None) -> Fired:
     terms, due_ms = sent.terms, sent.due_ms or 0
     if not terms.repeats:
         return Fired(*_on_time(terms, due_ms, now_ms, late_max_ms), due_ms)
-    passed, to_come = [], None
+    passed: list[tuple[int, int | None]] = []
+    to_come = None
     for tick in _ticks(terms, due_ms):
         if passed and tick[0] > now_ms:
             to_come = tick

@@ -80,7 +80,7 @@ def test_shards_that_do_not_decide_in_time_are_named(kind: str) -> None:
 def test_a_dry_run_counts_what_waits_and_writes_nothing() -> None:
     made = door()
     made.queue.ensure_buffer("orders", made.rules)
-    made.owners.counts = [DueCounts(shard, (1, 2, 7)) for shard in SHARDS if shard.name != "2"]
+    made.owners.counts = [DueCounts(shard, (1, 2, 7)) for shard in SHARDS if shard.partition != "2"]
     answer = made.request("POST", path("purge"), params={"dry_run": "true"})
     assert (answer.status_code, answer.json()) == (
         200,
@@ -158,7 +158,7 @@ def test_a_topic_reports_paused() -> None:
     made = door()
     made.queue.ensure_buffer("orders", made.rules)
     made.owners.shards = [
-        ShardFigures(shard, ready=True, owner_epoch=1, paused=shard.name == "1") for shard in SHARDS
+        ShardFigures(shard, ready=True, owner_epoch=1, paused=shard.partition == "1") for shard in SHARDS
     ]
     topic = made.get("/v1/topics/orders").json()
     assert (topic["paused"], [shard["paused"] for shard in topic["shards"]]) == (True, [False, True, False, False])

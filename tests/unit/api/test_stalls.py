@@ -1,5 +1,7 @@
 """Why a shard has stalled, and letting it go on."""
 
+from typing import Any
+
 from delayline.questions.inquiry import Skip, StallReport, Suspected
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES
@@ -80,6 +82,6 @@ def test_an_owner_that_does_not_answer_is_unavailable() -> None:
 
 def test_what_is_asked_is_checked() -> None:
     door = stalled()
-    bodies = ({}, {**SKIP, "offset": -1}, {**SKIP, "by": "x" * 201}, {**SKIP, "more": 1})
+    bodies: tuple[dict[str, Any], ...] = ({}, {**SKIP, "offset": -1}, {**SKIP, "by": "x" * 201}, {**SKIP, "more": 1})
     assert [door.request("POST", f"{PATH}:skip", json=body).status_code for body in bodies] == [400] * 4
     assert door.owners.skips == []

@@ -29,7 +29,8 @@ def test_a_process_is_ready_while_the_queue_answers_and_can_be_appended_to() -> 
     answers: Iterator[Callable[[], Any]] = iter([_raising(QueueUnavailable("away")), _raising(KeyError("who knows"))])
     trouble: list[str | None] = ["nothing can be sent: no producer id"]
     admin = SimpleNamespace(topics=lambda: next(answers, list)(), trouble=lambda: trouble[0])
-    seen, before = [], threads.failures().get("watch", 0)
+    seen: list[tuple[bool, str]] = []
+    before = threads.failures().get("watch", 0)
 
     def look() -> bool:
         if (readiness := watch.readiness()) not in seen:

@@ -141,7 +141,7 @@ class Bench:
     def send(self, value: bytes, *headers: Header, to: Shard = ORDERS) -> int:
         """Append a record to the buffer; its offset."""
         body = encode_body(None, value, headers)
-        return self.queue.append([Append(NAMES.buffer(to.topic), to.name, body)]).result()[0].offset
+        return self.queue.append([Append(NAMES.buffer(to.topic), to.partition, body)]).result()[0].offset
 
     def send_raw(self, body: bytes) -> int:
         return self.queue.append([Append(NAMES.buffer("orders"), "0", body)]).result()[0].offset

@@ -184,7 +184,7 @@ class FakeStages:
     def _write(self, name: str, what: object) -> None:
         self._files.write(name, msgspec.json.encode(what))
 
-    def _read(self, name: str) -> list[list[object]]:
+    def _read(self, name: str) -> list[list[Any]]:
         found: list[list[object]] = msgspec.json.decode(self._files.read(name) or b"[]")
         return found
 

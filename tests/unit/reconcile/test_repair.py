@@ -250,7 +250,7 @@ def test_a_row_goes_where_the_rows_of_its_shard_are() -> None:
     names = ["broker-a:0", "broker-a:1", "broker-b:0", "broker-b:1"]
     shards = [Shard("orders", name) for name in ("broker-b:0", "broker-b:1", "broker-a:7")]
     assert {audit_partition(shard, names).rpartition(":")[0] for shard in shards} == {"broker-a", "broker-b"}
-    assert all(audit_partition(shard, names).startswith(shard.name[:9]) for shard in shards)
+    assert all(audit_partition(shard, names).startswith(shard.partition[:9]) for shard in shards)
     assert audit_partition(ORDERS, [str(number) for number in range(5)]) == str(spread(ORDERS, 5))
 
 

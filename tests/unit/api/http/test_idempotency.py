@@ -50,7 +50,8 @@ def test_the_key_travels_with_the_message_and_places_it() -> None:
 
 def test_a_key_a_partition_and_an_own_id_go_before_in_choosing_the_place() -> None:
     sent = Door()
-    for number, more in enumerate(({"key": "a"}, {"partition": 3}, {"schedule": {"delay": "1s", "own_id": "b"}})):
+    placed: list[dict[str, Any]] = [{"key": "a"}, {"partition": 3}, {"schedule": {"delay": "1s", "own_id": "b"}}]
+    for number, more in enumerate(placed):
         assert send(sent, f"k{number}", {**BODY, **more}).status_code == 201
     assert sorted(keys(sent)) == sorted(
         [(str(partition_index(b"a", 4)), "k0"), ("3", "k1"), (str(partition_index(b"b", 4)), "k2")]

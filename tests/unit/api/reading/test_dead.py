@@ -187,7 +187,8 @@ def test_all_are_sent_up_to_a_moment_in_as_many_requests_as_it_takes(monkeypatch
     for number in range(10):
         bury(of, number, "orders" if number != 4 else "mail", partition=str(number % 2))
     until = NOW_MS + 7
-    counts, after = [], None
+    counts: list[int] = []
+    after = None
     while not counts or after is not None:
         answer = redrive(of, all=True, until=until, **({"after": after} if after else {})).json()
         counts.append(answer["redriven"])

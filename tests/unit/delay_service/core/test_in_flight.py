@@ -16,7 +16,7 @@ DELIVERED, MOVED, CANCELLED, OTHER = (Key(10 * n, n) for n in range(4))
 def batch() -> InFlightBatch:
     moved = {MOVED: Move("orders.0.1.10", 99)}
     part = ShardBatch(Shard("orders", "0"), Cursor(topic_id=b"t"))
-    return InFlightBatch(part, [tuple(DELIVERED)], moved, Decided(ended={CANCELLED}), Draft(), 0, None)
+    return InFlightBatch(part, [DELIVERED], moved, Decided(ended={CANCELLED}), Draft(), 0, None)
 
 
 @pytest.mark.parametrize(

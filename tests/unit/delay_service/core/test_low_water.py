@@ -22,7 +22,7 @@ def bench() -> Bench:
 
 def marks(bench: Bench, shard: Shard = ORDERS) -> list[AuditRecord]:
     records = [decode_audit(decode_body(r.body).value or b"")[0] for r in bench.queue.read(NAMES.audit, "0", 0, 1000)]
-    return [record for record in records if record.kind == "low_water" and record.shard == shard.name]
+    return [record for record in records if record.kind == "low_water" and record.shard == shard.partition]
 
 
 def last_word(bench: Bench, shard: Shard = ORDERS) -> tuple[int | None, int | None]:

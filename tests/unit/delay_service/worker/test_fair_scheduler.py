@@ -29,12 +29,12 @@ class Queues:
         self.owned = {name: Owned(Shard("orders", name)) for name in due}
         self._size = size
         self._rates = rates or {}
-        self._turns = FairScheduler(lambda owned: self.due[owned.id.name] > 0, lambda: 0.0)
+        self._turns = FairScheduler(lambda owned: self.due[owned.id.partition] > 0, lambda: 0.0)
 
     def batch(self, records_max: int, bytes_max: int = PLENTY) -> dict[str, int]:
         taken: dict[str, int] = {}
         for owned, allowed in self._turns.of_batch(self.owned.values(), BatchBudget(records_max, bytes_max)):
-            name = owned.id.name
+            name = owned.id.partition
             bounds = (self.due[name], allowed.records, self._rates.get(name, PLENTY))
             number = min(*bounds, max(1, allowed.bytes // self._size))
             self._turns.took(owned, allowed, _part(owned.id, number, self._size) if number else None)
@@ -102,7 +102,7 @@ def test_one_has_its_turn_also_while_nothing_of_it_is_due() -> None:
     turns = FairScheduler(lambda _: False, lambda: 0.0)
     queues.batch(100)
     queues.batch(100)
-    assert [owned.id.name for owned, _ in turns.of_batch(queues.owned.values(), BatchBudget(1, 1))] == ["b", "a"]
+    assert [owned.id.partition for owned, _ in turns.of_batch(queues.owned.values(), BatchBudget(1, 1))] == ["b", "a"]
 
 
 def test_bytes_are_shared_as_records_are() -> None:

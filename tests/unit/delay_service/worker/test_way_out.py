@@ -137,7 +137,8 @@ def test_a_skip_waits_for_the_commit_in_flight(bench: Bench) -> None:
     """The shard delivers while it has stopped reading, and has one batch at a time."""
     stalled(bench)
     bench.clock.advance(HOUR)
-    committer, work = bench.committer.to, []
+    committer = bench.committer.to
+    work: list[Callable[[], Any]] = []
     future: Future[Any] = Future()
     bench.committer.to = Postponed(future, work)
     bench.worker.turn()

@@ -218,7 +218,7 @@ def test_the_other_partitions_of_a_target_that_refused_are_looked_at_before_they
 
     def refuse_any(batch: DispatchBatch) -> Exception | None:
         guilty = [part.shard for part in batch if part.deliveries]
-        refused.extend(shard.name for shard in guilty[:1])
+        refused.extend(shard.partition for shard in guilty[:1])
         return DeliveryRefused(guilty[0], "too few replicas", of_record=False) if guilty else None
 
     bench.sink.fault = refuse_any

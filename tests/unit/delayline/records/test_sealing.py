@@ -27,10 +27,10 @@ def packed(message: Message) -> bytes:
 def test_a_batch_is_sealed_as_its_messages_would_be_one_by_one(messages: list[Message], shard: Shard) -> None:
     offsets, dues_ms, *_ = zip(*messages, strict=True)
     bodies, places = Sealer(shard).seal(offsets, dues_ms, [encode_value(None, packed(one)) for one in messages])
-    ids = [f"{shard.topic}.{shard.name}.{offset}.{due_ms}" for offset, due_ms, *_ in messages]
+    ids = [f"{shard.topic}.{shard.partition}.{offset}.{due_ms}" for offset, due_ms, *_ in messages]
     expected = zip(messages, ids, dues_ms, strict=True)
     assert bodies == [seal(packed(message), name.encode(), due_ms) for message, name, due_ms in expected]
-    assert [f"{shard.topic}.{shard.name}.{place.decode()}" for place in places] == ids
+    assert [f"{shard.topic}.{shard.partition}.{place.decode()}" for place in places] == ids
 
 
 @given(st.lists(st.tuples(MOMENTS, st.one_of(BYTES, st.just(LOOKALIKE)), HEADERS), min_size=1, max_size=6))

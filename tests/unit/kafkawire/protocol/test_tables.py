@@ -91,6 +91,7 @@ def test_a_field_that_a_version_lacks_has_the_default_that_kafka_defines(cls: ty
 def default_of(field: dict[str, Any], spec: Spec) -> Any:
     if spec.is_array:
         return None if field.get("default") == "null" else []
+    assert isinstance(spec.kind, str), "a struct has no default"
     text = str(field.get("default", "")).lower()
     if spec.kind.startswith("int"):
         return int(text or "0", 0)

@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rocksdict import Rdict
@@ -93,7 +94,7 @@ def test_a_topic_or_entry_of_another_version_is_refused(
     queue = open_queue()
     queue.append([Append("delayline.audit", "0", b"a")]).result(10)
     queue.close()
-    log = Rdict(str(folder / "log"), options())
+    log: Any = Rdict(str(folder / "log"), options())
     key = KEY.pack(topic, partition, number)
     log[key] = b"\x09" + log[key][1:]
     log.close()

@@ -4,6 +4,7 @@ import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rocksdict import Rdict
@@ -74,7 +75,7 @@ def test_trimming_goes_on_after_a_restart_where_it_stopped(open_queue: OpenQueue
     queue = open_queue()
     queue.trim(SHARD, 99)
     queue.close()
-    log = Rdict(str(folder / "log"), options())
+    log: Any = Rdict(str(folder / "log"), options())
     held = [key for key in log.keys() if key[:8] == bytes([0, 0, 0, 4, 0, 0, 0, 0])]  # noqa: SIM118
     assert held == [KEY.pack(4, 0, 98)]
 

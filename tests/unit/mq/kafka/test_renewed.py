@@ -96,7 +96,8 @@ def test_a_client_that_has_failed_for_good_is_made_anew_and_counts_as_sound_when
 
 
 def test_a_client_that_fails_again_and_again_is_made_anew_more_and_more_seldom() -> None:
-    line, made_s = Line(), []
+    line = Line()
+    made_s: list[int] = []
     for second in range(120):
         line.renewed.mend()
         if line.renewed.client != len(made_s):

@@ -46,7 +46,7 @@ def test_the_first_claim_of_a_term_counts() -> None:
 
 
 def test_a_step_is_open_until_it_is_done() -> None:
-    claimed = [Claimed(1, "s1"), step(1, 1, DECIDES)]
+    claimed: list[Record] = [Claimed(1, "s1"), step(1, 1, DECIDES)]
     assert replay(claimed).step == claimed[1]
     state = replay([*claimed, Done(1, 1)])
     assert (state.step, state.cursor) == (None, b"1.1")

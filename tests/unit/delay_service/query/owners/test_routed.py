@@ -122,7 +122,7 @@ def test_an_answer_that_never_ends_is_not_read(installation: Installation, monke
 def test_a_list_is_put_together_from_all_owners(installation: Installation) -> None:
     shards = [Shard("orders", str(number)) for number in range(3)]
     for shard in shards:
-        answers = installation.worker(f"w{shard.name}", shard)[0].answers
+        answers = installation.worker(f"w{shard.partition}", shard)[0].answers
         answers["page", ((shard,), Query())] = [Listing((shard,), (), None)]
         answers["due_counts", ((shard,), DueQuery(0, 1, 1))] = [DueCounts(shard, (0, 1, 0))]
     listed = installation.owners.page(shards, Query()).result(WITHIN_S)

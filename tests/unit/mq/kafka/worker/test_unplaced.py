@@ -34,7 +34,8 @@ class Acknowledging:
 
 def appended(offset: int | None) -> "Future[list[Position]]":
     client = object.__new__(KafkaClient)
-    client.line = Renewed(lambda: Acknowledging(offset), id, 1, ManualClock())  # type: ignore[assignment,arg-type]
+    producer: Any = Acknowledging(offset)
+    client.line = Renewed(lambda: producer, id, 1, ManualClock())  # type: ignore[arg-type]
     future: Future[list[Position]] = Future()
     client.append_one(Append("orders", "2", BODY), 2, future)
     return future
