@@ -20,6 +20,7 @@ from cli import (
     topic_commands,
 )
 from cli.failure import DAMAGED, FAILED, USAGE, Failure
+from cli.output import check_lost
 from delayline import __version__
 from delayline.errors import ConfigError, DelaylineError
 from mq.errors import QueueDamaged
@@ -71,6 +72,9 @@ def main() -> None:
         _fail(str(error), USAGE)
     except DelaylineError as error:
         _fail(str(error), FAILED)
+    except OSError as error:
+        check_lost(error, sys.stdout)
+        _fail(f"cannot write to standard output: {error.strerror}", FAILED)
 
 
 def _refuse_broken_text(arguments: list[str]) -> None:

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from cli.export_commands import export
 from cli.failure import USAGE, Failure
 from cli.options import ConfigPath
+from cli.output import beside_the_exit_code, note
 from cli.prepare_commands import prepare
 from cli.repair_commands import repair
 from cli.tables import show_rows
@@ -138,12 +139,13 @@ def run(
         raise Failure(f"cannot write below {output}: {error}", exit_of(error)) from error
     except DelaylineError as error:
         raise Failure(str(error), exit_of(error)) from error
-    _show(verdict.summary, output, as_json)
+    with beside_the_exit_code():
+        _show(verdict.summary, output, as_json)
     raise typer.Exit(verdict.exit_code)
 
 
 def _warn_unsent(unsent: "Unsent") -> None:
-    typer.echo(f"{unsent.what}: {unsent.host}: {unsent.why}", err=True)
+    note(f"{unsent.what}: {unsent.host}: {unsent.why}")
 
 
 def _show(summary: "Summary", output: str, as_json: bool) -> None:

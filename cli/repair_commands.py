@@ -11,6 +11,7 @@ import typer
 from cli.asking import counted
 from cli.failure import Failure
 from cli.options import ConfigPath
+from cli.output import beside_the_exit_code
 from cli.tables import show_json, show_rows
 from reconcile.exits import Exit
 
@@ -117,14 +118,19 @@ def carried_out(repairer: "Repair", steps: "Sequence[RepairStep]") -> "list[Repa
 def _show(steps: "Sequence[RepairStep]", plan: "RepairPlan", todo: int, applied: bool, as_json: bool) -> None:
     from reconcile.repair import UNREPAIRABLE
 
-    if as_json:
-        show_json({"applied": applied, "messages": [_document(step) for step in steps], "more": plan.more})
-    else:
-        if steps:
-            show_rows(COLUMNS, [tuple(_document(step).values()) for step in steps])
-        typer.echo(_summary(todo, plan.more, applied), err=bool(steps))
+    with beside_the_exit_code():
+        _print(steps, plan.more, todo, applied, as_json)
     if any(step.verdict in UNREPAIRABLE for step in steps):
         raise typer.Exit(Exit.FOUND)
+
+
+def _print(steps: "Sequence[RepairStep]", more: int, todo: int, applied: bool, as_json: bool) -> None:
+    if as_json:
+        show_json({"applied": applied, "messages": [_document(step) for step in steps], "more": more})
+        return
+    if steps:
+        show_rows(COLUMNS, [tuple(_document(step).values()) for step in steps])
+    typer.echo(_summary(todo, more, applied), err=bool(steps))
 
 
 def _document(step: "RepairStep") -> dict[str, object]:

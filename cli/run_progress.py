@@ -3,8 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-import typer
-
+from cli.output import note
 from reconcile.progress import Progress, Show, Step, in_words
 
 if TYPE_CHECKING:
@@ -24,10 +23,10 @@ class Lines:
     every_s = LINE_EVERY_S
 
     def begins(self, step: Step) -> None:
-        typer.echo(f"{step.doing} ...", err=True)
+        note(f"{step.doing} ...")
 
     def goes_on(self, state: Progress) -> None:
-        typer.echo(in_words(state), err=True)
+        note(in_words(state))
 
     def ends(self) -> None:
         pass

@@ -40,7 +40,10 @@ def _show(table: "Table", rows: Iterable[Sequence[Any]]) -> None:
 
     for row in rows:
         table.add_row(*(Text(_written(value)) for value in row))  # Text: brackets in values are no markup
-    Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS).print(table)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS)
+    with console.capture() as written:  # its own way ends the process where the reader has gone
+        console.print(table)
+    typer.echo(written.get(), nl=False)
 
 
 def _written(value: Any) -> str:

@@ -1,7 +1,7 @@
 """A topic in which every message is delivered twelve milliseconds after it was due: rows made by Spark from nothing
 but their numbers, so that reading them is the same work however many stand before them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -122,6 +122,9 @@ class Flow:
     def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
         """Every record has its outcome, and a mark behind it."""
         return None
+
+    def hidden(self, topics: Set[str]) -> dict[str, Sequence[int]]:
+        return {}
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         return {}

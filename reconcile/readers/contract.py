@@ -1,6 +1,6 @@
 """What the ledger asks of a queue, or of an archive."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -53,8 +53,12 @@ class Reader(Protocol):
 
     def kept_since_ms(self, topic: str) -> Mapping[int, int]:
         """By partition, since when all that was delivered into it is there still; those of which nothing was ever
-        deleted are left out. Raises CannotJudge for a topic that is compacted: what is gone from it may have been
-        delivered."""
+        deleted are left out. Raises CannotJudge for a topic that is compacted, or gone: what is not there any more
+        may have been delivered."""
+
+    def hidden(self, topics: Set[str]) -> Mapping[str, Sequence[int]]:
+        """Partitions of which a part that exists now cannot be read yet (`delivered` would lack it), after a while of
+        waiting; topics without any are left out."""
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """Record in the queue how far the buffers have been read (topic -> shard -> offset to be read next), and the

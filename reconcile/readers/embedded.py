@@ -5,7 +5,7 @@ driver has planned, or that it has been trimmed.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -131,12 +131,18 @@ class EmbeddedReader:
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """When the oldest record was appended."""
         with translated_errors(), self._place.look() as seen:
-            held = _ranges(seen.topics[topic]) if topic in seen.topics else {}
+            if topic not in seen.topics:
+                raise CannotJudge(f"{topic} does not exist: what was delivered is gone with it")
+            held = _ranges(seen.topics[topic])
             cut = {number: part for number, part in held.items() if part.start > 0}
             first = {number: next(seen.read(topic, number, *part), ()) for number, part in cut.items()}
             return {
                 number: chunk[0].appended_at_ms if chunk else self._clock.now_ms() for number, chunk in first.items()
             }
+
+    def hidden(self, topics: Set[str]) -> dict[str, Sequence[int]]:
+        """What is in the queue can be read."""
+        return {}
 
     def _check(self, asked: Mapping[str, Mapping[int, Range]]) -> None:
         """Raises CannotJudge where a planned range is not held."""

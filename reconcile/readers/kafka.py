@@ -5,7 +5,7 @@ offsets (`mq.kafka.planned.ranges`), one task for a partition of a buffer, becau
 behind them, and several for a long stretch of the audit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from threading import Event
@@ -43,6 +43,9 @@ AUDIT_TASK_RECORDS = 20_000
 """Audit records in one task: up to 20 million outcomes."""
 
 DELIVERED_TASK_RECORDS = 500_000
+
+SETTLED_S = 30.0
+"""How long a comparison waits for transactions that are open in the target topics: longer than those of workers."""
 
 COMMIT_VERSION = 1
 
@@ -165,12 +168,22 @@ class KafkaReader:
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """Retention deletes from the beginning, as the first record left in each partition shows."""
         with translated_errors():
-            if "compact" in self._cluster.config(topic)["cleanup.policy"]:
+            try:
+                policy, (_, held) = self._cluster.config(topic)["cleanup.policy"], self._held(topic)
+            except TopicUnknown as error:
+                raise CannotJudge(f"{topic} does not exist: what was delivered is gone with it") from error
+            if "compact" in policy:
                 raise CannotJudge(f"{topic} is compacted: what was delivered may be gone from it")
-            _, held = self._held(topic)
             cut = {number: part for number, part in held.items() if part.start > 0}
             firsts = {number: self._first_ms(topic, number, part) for number, part in cut.items()}
             return {number: self._clock.now_ms() if at_ms is None else at_ms for number, at_ms in firsts.items()}
+
+    def hidden(self, topics: Set[str]) -> dict[str, Sequence[int]]:
+        """Behind a transaction that stays open, of whatever producer."""
+        give_up_s = self._clock.monotonic_s() + SETTLED_S
+        with translated_errors():
+            hidden = {topic: self._cluster.with_open_transactions(topic, give_up_s) for topic in sorted(topics)}
+        return {topic: partitions for topic, partitions in hidden.items() if partitions}
 
     def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
         name = self._names.buffer(topic)

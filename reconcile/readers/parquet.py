@@ -5,7 +5,7 @@ archive.json                                        whose it is and what it hold
 it is missing
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -153,6 +153,10 @@ class ParquetReader:
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """An archive deletes nothing by itself."""
+        return {}
+
+    def hidden(self, topics: Set[str]) -> dict[str, Sequence[int]]:
+        """An archive holds what was committed."""
         return {}
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:

@@ -5,7 +5,7 @@ The driver looks at what is held and checks every planned range against it; exec
 several for a long stretch of the audit or of a target. A record's time is that at which its broker stored it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
@@ -182,11 +182,15 @@ class RocketmqReader:
             firsts = {number: self._first_ms(topic, number, part) for number, part in cut.items()}
             return {number: self._clock.now_ms() if at_ms is None else at_ms for number, at_ms in firsts.items()}
 
+    def hidden(self, topics: Set[str]) -> dict[str, Sequence[int]]:
+        """A broker shows what it has stored in that order: the deliveries of closed windows came before the marks."""
+        return {}
+
     def _target(self, topic: str) -> TopicOnBrokers:
         try:
             found = self._cluster.describe(topic)
         except TopicUnknown as error:
-            raise CannotJudge(str(error)) from error
+            raise CannotJudge(f"{topic} does not exist: what was delivered is gone with it") from error
         self._count_brokers([found])
         return found
 

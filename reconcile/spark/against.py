@@ -4,7 +4,7 @@ It uses the ledger of an output directory: windows that its last run has closed,
 staged. It adds nothing to that ledger; its own findings and report are in `targets/`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,9 +19,12 @@ from reconcile.directory.runs import check_cluster, last_manifest
 from reconcile.errors import CannotJudge
 from reconcile.exits import Exit
 from reconcile.frames.local_frame import small
+from reconcile.frames.numbers import name_of
 from reconcile.frames.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.logic.ledger import HOUR_MS, NOT_KEPT, WINDOW_MS, Category
-from reconcile.logic.manifest import Manifest
+from reconcile.logic.manifest import Manifest, Shard
+from reconcile.logic.partitions import Partitions
+from reconcile.logic.plan import Held, Range
 from reconcile.logic.whereabouts import where_of
 from reconcile.progress import OnStep, Step
 from reconcile.readers.contract import Reader
@@ -35,8 +38,9 @@ from reconcile.spark.job import RunVerdict
 from reconcile.spark.parquet_store import ParquetStore
 
 ROOM = "targets"
-RETENTION, REFUSED, FORGOTTEN, NOTHING = "retention", "refused", "forgotten", "nothing"
-"""What keeps a topic from being compared: what is deleted from it, what it is, and what the ledger has dropped."""
+RETENTION, REFUSED, HIDDEN, FORGOTTEN, NOTHING = "retention", "refused", "hidden", "forgotten", "nothing"
+"""What keeps a topic from being compared: what is deleted from it, what it is, what cannot be read of it yet, and
+what the ledger has dropped."""
 
 
 _DUE = r"\.(\d+)(?:~\d+)?$"
@@ -79,7 +83,7 @@ def compare(
             raise CannotJudge("there is no ledger in this directory yet: run once without --against targets")
         check_cluster(reader.cluster(), manifest)
         reader.number_by(manifest.brokers)
-        compared = _windows(reader, manifest, at_ms - settings.since_ms)
+        compared = _readable(reader, _windows(reader, manifest, at_ms - settings.since_ms), manifest.partitions)
         on_step(Step("comparing with the target topics"))
         rooms = ParquetStore(spark, files)
         found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
@@ -123,6 +127,21 @@ def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
     return Compared(spans, not_judged)
 
 
+def _readable(reader: Reader, compared: Compared, partitions: Partitions) -> Compared:
+    """Without shards of which deliveries are hidden: their messages would be missing."""
+    hidden = reader.hidden({span.topic for span in compared.spans})
+    spans = [span for span in compared.spans if span.shard not in hidden.get(span.topic, ())]
+    not_judged = [
+        NotJudged(what=HIDDEN, why=_behind(map(partitions.name, hidden[topic])), topic=topic)
+        for topic in sorted(hidden)
+    ]
+    return Compared(spans, compared.not_judged + not_judged)
+
+
+def _behind(partitions: Iterable[str]) -> str:
+    return f"an open transaction hides what was delivered into partition {', '.join(partitions)}"
+
+
 def _kept_from_ms(manifest: Manifest) -> int:
     """All rows of what was due from then on are there."""
     return max((hour + 1 for hour in manifest.forgotten), default=0) * HOUR_MS
@@ -155,10 +174,13 @@ class _Comparison:
         # An hour more: what was delivered too early is seen, and clocks may differ.
         since_ms = first_ms - HOUR_MS if stamps_deliveries else 0
         delivered = self._reader.delivered(spark, sorted({span.topic for span in self._spans}), since_ms)
+        unread = _unread(
+            self._manifest, self._reader.held()
+        )  # after `delivered`: whatever it sees was accepted by now
         late_after_ms = settings.late_after_ms if stamps_deliveries else None
         run, partitions = self._manifest.run, self._manifest.partitions
         verdicts = targets.verdicts(accepted, done, delivered, run, late_after_ms, partitions)
-        return self._without_others(self._compared(verdicts))
+        return self._without_others(self._compared(verdicts), unread)
 
     def _staged(self, schema: StructType, kind: str) -> DataFrame:
         where = where_of(self._manifest)
@@ -178,8 +200,8 @@ class _Comparison:
         spans = small(self._rooms.spark, rows, "of string, from_ms long, until_ms long")
         return verdicts.join(F.broadcast(spans), _inside(F.col("window_ms")), "left_semi")
 
-    def _without_others(self, verdicts: DataFrame) -> DataFrame:
-        """Without orphans that were accepted all the same: in other windows, or before the ledger begins."""
+    def _without_others(self, verdicts: DataFrame, unread: "Sequence[_Unread]") -> DataFrame:
+        """Without orphans that were accepted in other windows, or may have been where no run has read."""
         verdicts = verdicts.localCheckpoint()  # worked out once, and read twice
         is_orphan = F.col("category") == Category.ORPHAN.value
         orphans = verdicts.where(is_orphan).select("topic", "id")
@@ -190,8 +212,10 @@ class _Comparison:
         every = self._rooms.read(ACCEPTED, everywhere).select("topic", "id")
         known = every.join(F.broadcast(orphans), ["topic", "id"], "left_semi").distinct()
         others = verdicts.join(known.withColumn("known", F.lit(True)), ["topic", "id"], "left")
-        strange = ~is_orphan | (F.col("known").isNull() & ~self._is_before())
-        return self._doubted(others.where(strange)).select(*FINDINGS.fieldNames())
+        strange = others.where(~is_orphan | F.col("known").isNull())
+        ranges = small(self._rooms.spark, unread, "of string, number int, first long, end long")
+        unknown = strange.join(F.broadcast(ranges), is_orphan & _may_be_there(self._manifest.partitions), "left_anti")
+        return self._doubted(unknown).select(*FINDINGS.fieldNames())
 
     def _doubted(self, verdicts: DataFrame) -> DataFrame:
         """With orphans as `unauditable` that were due, by their id, in an hour of which rows were dropped."""
@@ -208,13 +232,37 @@ class _Comparison:
         }
         return known.withColumns(changed)
 
-    def _is_before(self) -> Column:
-        before = F.lit(False)
-        for name, topic in self._manifest.topics.items():
-            for number, shard in topic.shards.items():
-                here = (F.col("topic") == name) & (F.col("shard") == number)
-                before = before | (here & (F.col("offset") >= 0) & (F.col("offset") < shard.start))
-        return before
+
+class _Unread(NamedTuple):
+    """Offsets of a buffer that no run has read: the ledger does not know what was accepted there."""
+
+    topic: str
+    shard: int
+    first: int
+    end: int
+
+
+def _unread(manifest: Manifest, held: Held) -> list[_Unread]:
+    """What was before the first run, was deleted before it was read, or has come since the last one."""
+    found: list[_Unread] = []
+    for name, topic in manifest.topics.items():
+        now = held.buffers[name].shards if name in held.buffers else {}
+        for number in sorted(topic.shards.keys() | now.keys()):
+            shard = topic.shards.get(number, Shard(start=0, position=0))
+            new = Range(shard.position, now[number].end) if number in now else Range(0, 0)
+            parts = (Range(0, shard.start), *shard.lost, new)
+            found += [_Unread(name, number, *part) for part in parts if part.start < part.end]
+    return found
+
+
+def _may_be_there(partitions: Partitions) -> Column:
+    """Whether the id is that of a record there. An occurrence is in a later record than the one that its id names."""
+    here = (F.col("topic") == F.col("of")) & (F.col("shard") == F.col("number"))
+    is_spelled_so = F.col("id").startswith(
+        F.concat_ws(".", "topic", name_of(F.col("shard"), partitions), F.col("offset"), F.lit(""))
+    )
+    is_repeat = F.col("id").contains("~")
+    return here & is_spelled_so & (F.col("offset") < F.col("end")) & (is_repeat | (F.col("offset") >= F.col("first")))
 
 
 def _inside(moment: Column) -> Column:

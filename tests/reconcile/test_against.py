@@ -174,3 +174,45 @@ def test_what_the_ledger_has_dropped_is_not_compared_and_nothing_of_it_is_an_orp
     assert place.found(since_ms=HOUR_MS * 2) == [("unauditable", old["id"])]
     place.copy({**sent, "id": f"orders.0.9.{sent['due_ms']}"}, sent["due_ms"] + 2)
     assert {what for what, _ in place.found(since_ms=HOUR_MS * 2)} == {"unauditable", "orphan"}
+
+
+def test_what_no_run_has_read_yet_is_no_orphan(place: Place) -> None:
+    world = place.world
+    first = world.send("orders", 0, 10 * MINUTE_MS)
+    world.pass_on(2 * HOUR_MS)
+    assert place.run().exit_code == 0
+    for delay_ms in (-HOUR_MS, -HOUR_MS, -2 * HOUR_MS):
+        world.send("orders", 0, delay_ms)
+    world.send("orders", 0, -HOUR_MS, id=f"{first['id']}~2")
+    world.pass_on(MINUTE_MS)
+    place.deliver()
+    assert place.found() == []
+
+    due_ms = first["due_ms"]
+    strange = {
+        f"orders.0.99.{due_ms}",
+        f"orders.00.2.{due_ms}",
+        f"mails.0.2.{due_ms}",
+        f"orders.9.2.{due_ms}",
+        "hello",
+    }
+    for name in strange:
+        place.copy({**first, "id": name}, due_ms + 2)
+    assert set(place.found()) == {("orphan", name) for name in strange}
+
+
+def test_what_an_open_transaction_hides_is_not_missing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reconcile.readers.parquet import ParquetReader
+
+    seen, hidden = (place.world.send("orders", shard, 10 * MINUTE_MS) for shard in (0, 1))
+    place.world.pass_on(2 * HOUR_MS)
+    place.run()
+    assert {name for _, name in place.found()} == {seen["id"], hidden["id"]}
+    monkeypatch.setattr(ParquetReader, "hidden", lambda self, topics: {topic: [1] for topic in topics})
+    verdict = place.run("targets")
+    assert [(one.category, one.id) for one in verdict.summary.findings] == [("missing", seen["id"])]
+    assert [(one.what, one.topic, one.why) for one in verdict.summary.not_judged] == [
+        ("hidden", "orders", "an open transaction hides what was delivered into partition 1")
+    ]
+    place.copy(seen, seen["due_ms"] + 2)
+    assert place.run("targets").exit_code == 3

@@ -313,6 +313,8 @@ def test_what_was_delivered_is_known_by_its_id_from_a_moment_on(
         (2, "a", None, NOW_MS),
     ]
     assert rows(after) == []
+    with pytest.raises(CannotJudge, match="nowhere does not exist"):
+        reader.kept_since_ms("nowhere")
     with pytest.raises(CannotJudge, match="no topic 'nowhere'"):
         reader.delivered(spark, ["nowhere"], NOW_MS)
 

@@ -289,6 +289,26 @@ def test_a_compacted_topic_cannot_prove_what_was_delivered(place: Place, reader:
         reader.kept_since_ms(name)
 
 
+def test_a_topic_that_is_gone_cannot_be_compared(place: Place, reader: "KafkaReader") -> None:
+    with pytest.raises(CannotJudge, match="does not exist"):
+        reader.kept_since_ms("never-made")
+
+
+def test_a_target_topic_names_the_partitions_that_an_open_transaction_hides(
+    place: Place, reader: "KafkaReader", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconcile.readers.kafka.SETTLED_S", 0.2)
+    producer = place.producer(**{"transactional.id": place.topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(place.topic, b"x", partition=1)
+    producer.flush()
+    assert reader.hidden({place.topic}) == {place.topic: [1]}
+    producer.abort_transaction()
+    monkeypatch.setattr("reconcile.readers.kafka.SETTLED_S", 30.0)
+    assert reader.hidden({place.topic}) == {}
+
+
 def test_a_cluster_is_known_by_its_own_id_and_properties_of_the_service_are_used(
     kafka: "Kafka", place: Place, reader: "KafkaReader"
 ) -> None:

@@ -212,13 +212,25 @@ class Cluster:
 
     def is_stable(self, topic: str, partition: int, timeout_s: float) -> bool:
         """Whether within `timeout_s` all that is in the log now could be read, or was aborted."""
-        end = self.log_ends(topic, (partition,))[partition]
-        give_up_s = self._clock.monotonic_s() + timeout_s
-        while self.log_ends(topic, (partition,), readable=True)[partition] < end:
+        return not self.with_open_transactions(topic, self._clock.monotonic_s() + timeout_s, (partition,))
+
+    def with_open_transactions(
+        self, topic: str, give_up_s: float, partitions: Sequence[int] | None = None
+    ) -> list[int]:
+        """Those of these partitions, or of all, of which something that is in the log now can still not be read at
+        that moment (monotonic), because its transaction is open. Raises TopicUnknown."""
+        asked = range(len(self.describe(topic).info.partitions)) if partitions is None else partitions
+        ends = self.log_ends(topic, asked)
+        while waiting := self._open(topic, ends):
             if self._clock.monotonic_s() >= give_up_s:
-                return False
+                break
+            ends = {partition: ends[partition] for partition in waiting}
             self._pause(PASSING_S)
-        return True
+        return waiting
+
+    def _open(self, topic: str, ends: Mapping[int, int]) -> list[int]:
+        readable = self.log_ends(topic, list(ends), readable=True)
+        return [partition for partition, end in ends.items() if readable[partition] < end]
 
     def _offsets(
         self, topic: str, partitions: Sequence[int], spec: OffsetSpec, level: IsolationLevel
