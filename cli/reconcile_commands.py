@@ -75,7 +75,7 @@ def run(
     config: ConfigPath = None,
     reader: Annotated[
         str | None,
-        typer.Option(help="kafka, kafka-connector, embedded or parquet, instead of that of mq.kind."),
+        typer.Option(help="kafka, kafka-connector, rocketmq, embedded or parquet, instead of that of mq.kind."),
     ] = None,
     input: Annotated[str | None, typer.Option(help="The archive's folder, for --reader parquet.")] = None,
     late_after: Annotated[str, typer.Option(help="A delivery later than this is late.")] = "60s",

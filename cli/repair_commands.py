@@ -36,7 +36,6 @@ def repair(
 
     Exit codes: 0 clean, 1 failed, 2 found (some cannot be sent again), 3 cannot judge, 64 usage.
     """
-    from cli.queues import refuse_rocketmq
     from delayline.clock import SystemClock
     from delayline.config import load_settings
     from delayline.names import Names
@@ -45,7 +44,6 @@ def repair(
     from reconcile.repair import Repair
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
-    refuse_rocketmq(settings, "delayline reconcile repair")
     logs.configure(settings.log.format, "error")
     wanted = _read(plan)
     with _opened(settings) as queue:

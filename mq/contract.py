@@ -385,7 +385,7 @@ class Queue(Client, Admin, Protocol):
     def claim(self, name: str) -> Claim:
         """Become the only process, on any machine, that appends under `name`. When this returns, earlier claims of
         the name can store nothing more; what they have stored can be read once `is_stable` is true. Raises
-        QueueUnavailable; NotDoneHere where the queue cannot keep earlier holders from writing (RocketMQ)."""
+        QueueUnavailable; also while an earlier holder is there, on a queue that cannot end it (RocketMQ)."""
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by their opener."""

@@ -62,7 +62,8 @@ class TopicBusy(QueueError):
 
 
 class NotDoneHere(QueueError):
-    """This queue does not do that: its own tools do (topics of brokers), or nothing does (claims on RocketMQ)."""
+    """This queue does not do that: its own tools do (topics of brokers), or nothing does (a claim's append to several
+    brokers of RocketMQ)."""
 
 
 class GroupTopicsBound(TopicUnknown):

@@ -2,7 +2,8 @@
 
     entry.py     from settings to a run; exits.py: how the commands end; progress.py: how far a run is
 
-    readers/     buffer topics, audit topic, target topics -> rows, from Kafka, the embedded queue, or Parquet
+    readers/     buffer topics, audit topic, target topics -> rows, from Kafka, RocketMQ, the embedded queue, or
+                 Parquet
     frames/      what those rows hold (schemas.py), and the few of them that need no Spark
 
     spark/       rows by the million, and both together:
@@ -13,6 +14,7 @@
 
     logic/       plain Python, record by record:
       plan.py      what a queue holds; planning.py: what a run reads of it; manifest.py: what it leaves to the next
+      partitions.py  how a ledger numbers partitions whose names are no numbers
       closing.py   which windows can be judged; advance.py: from one manifest to the next
       ledger.py    the quantities of the ledger: windows, buckets, categories
       testimony.py what has been read of a record; row_kind.py: the kind of a row, as a number

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mq.kafka.settings import KafkaSettings
+    from mq.rocketmq.settings import RocketmqSettings
     from reconcile.directory.files import Files
     from reconcile.notices import Hear
     from reconcile.readers.contract import Reader
@@ -120,8 +121,6 @@ def _not_started(error: Exception) -> ConfigError:
 
 def _check_reader(job: JobSettings, settings: Settings) -> None:
     reader = job.reader or settings.mq.kind
-    if reader == "rocketmq":
-        raise ConfigError("mq.kind: the reconcile job does not read RocketMQ yet.")
     kind = reader.removesuffix("-connector")
     if kind not in ("parquet", settings.mq.kind):
         raise ConfigError(f"--reader: {reader} reads an installation on {kind}, and mq.kind is {settings.mq.kind}.")
@@ -138,6 +137,10 @@ def _reader(job: JobSettings, settings: Settings, spark: "SparkSession", clock: 
         from reconcile.readers.embedded import EmbeddedReader
 
         return EmbeddedReader(settings.data_dir, settings.namespace, clock)
+    if kind == "rocketmq":
+        from reconcile.readers.rocketmq import RocketmqReader
+
+        return RocketmqReader(_rocketmq(settings), clock)
     if kind == "kafka":
         from reconcile.readers.kafka import KafkaReader
 
@@ -156,6 +159,18 @@ def _kafka(settings: Settings) -> "KafkaSettings":
         namespace=settings.namespace,
         topics_create=False,
         set_aside_bytes_max=mq.set_aside_bytes_max,
+        properties=mq.client_properties(),
+    )
+
+
+def _rocketmq(settings: Settings) -> "RocketmqSettings":
+    from mq.rocketmq.settings import RocketmqSettings
+
+    mq = settings.mq
+    return RocketmqSettings(
+        name_servers=mq.bootstrap_servers,
+        namespace=settings.namespace,
+        topics_create=False,
         properties=mq.client_properties(),
     )
 

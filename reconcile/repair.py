@@ -6,7 +6,9 @@ whatever machine that is, and from then on the brokers refuse whatever it sends.
 audit, all of it, because a re-append and the outcome row of what it replaces are one transaction; and the audit is
 read to its end, committed records only, after the claim. So of two repairs the second one sees what the first one has
 sent and sends the rest, and the first one ends with an error. A repair that was killed leaves nothing behind that the
-next one would have to wait for. The embedded queue belongs to one process: a second one cannot open it.
+next one would have to wait for. The embedded queue belongs to one process: a second one cannot open it. On RocketMQ a
+second one does not get the name while the first one is connected; after that its claim first finishes what that one
+had written down, so that what it sees is complete.
 
 For each message, in this order:
 
@@ -132,7 +134,7 @@ class Repair:
         row = AuditRow(key.offset, message.id, key.due_ms, accepted_ms, Outcome.SUPERSEDED, message.id, REPAIR)
         (audit_row,) = encode_audit(shard, epoch, self._clock.now_ms(), [row])
         audit = self._names.audit
-        partition = str(spread(shard, len(self._queue.topic(audit).partitions)))
+        partition = audit_partition(shard, self._queue.topic(audit).partitions)
         self._claimed.append([again, Append(audit, partition, audit_row)])
         return RepairStep(message, Verdict.SENT)
 
@@ -142,8 +144,13 @@ class Repair:
         """Outcomes of the plan's records that have come since."""
         wanted = {_place(message) for message in plan.messages}
         ended = {}
-        for name in self._queue.topic(self._names.audit).partitions:
-            for record in self._audit(name, plan.audit.get(int(name))):
+        partitions = self._queue.topic(self._names.audit).partitions
+        if gone := sorted(plan.audit.keys() - set(partitions)):
+            raise CannotJudge(
+                f"{self._names.audit}, partition {gone[0]}, is not there now: it is unknown what has ended since"
+            )
+        for name in partitions:
+            for record in self._audit(name, plan.audit.get(name)):
                 header, rows = self._decoded(name, record)
                 shard = Shard(header.topic, header.shard)
                 ended.update({(shard, row.offset): _outcome(row) for row in rows if (shard, row.offset) in wanted})
@@ -290,6 +297,13 @@ class Repair:
                     found.append(meaning.rules)
             offset = records[-1].offset + 1
         return found[::-1]
+
+
+def audit_partition(shard: Shard, audit: Sequence[str]) -> str:
+    """The partition of the audit that has the rows of a shard: on RocketMQ of its own broker."""
+    broker = shard.partition.rpartition(":")[0]
+    beside = [name for name in audit if name.rpartition(":")[0] == broker]
+    return beside[spread(shard, len(beside))]
 
 
 def _place(message: LostMessage | LostSuccessor) -> tuple[Shard, int]:

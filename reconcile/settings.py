@@ -12,7 +12,7 @@ AGAINST = ("audit", "targets")
 KEEP_ROWS_MS_MIN = 86_400_000
 """A repair may be planned for as long (`runs.REPAIRED_WITHIN_MS`)."""
 
-READERS = ("kafka", "kafka-connector", "embedded", "parquet")
+READERS = ("kafka", "kafka-connector", "rocketmq", "embedded", "parquet")
 
 
 @dataclass(frozen=True, kw_only=True)

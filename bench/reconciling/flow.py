@@ -65,6 +65,9 @@ class Flow:
     def cluster(self) -> Cluster:
         return Cluster("bench", "flow", "delayline")
 
+    def number_by(self, brokers: Sequence[str]) -> None:
+        """Its partitions have numbers."""
+
     def held(self) -> Held:
         shards = {shard: Range(0, self._stops[-1].offset) for shard in range(SHARDS)}
         marks = {_MARKS: Range(0, (len(self._stops) - 1) * SHARDS)}

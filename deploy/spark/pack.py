@@ -1,7 +1,7 @@
 """What a Spark cluster is sent with the reconcile job: `make spark-package`, or `python deploy/spark/pack.py FOLDER`.
 
     FOLDER/reconcile_job.py   what is submitted
-    FOLDER/delayline.zip      the code (--py-files): delayline, kafkawire, mq, reconcile
+    FOLDER/delayline.zip      the code (--py-files): delayline, kafkawire, mq, reconcile, rocketmq
     FOLDER/pyenv.tar.gz       the environment of the executors (--archives pyenv.tar.gz#pyenv): the pinned
                               requirements of the job less pyspark, which the cluster has
     FOLDER/pyenv/             the same for the driver: Spark starts Python on both sides by one path,
@@ -21,7 +21,7 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = ("delayline", "kafkawire", "mq", "reconcile")
+CODE = ("delayline", "kafkawire", "mq", "reconcile", "rocketmq")
 OF_THE_CLUSTER = ("pyspark", "py4j")
 """Executors take these from their Spark: another version beside it would be found first."""
 

@@ -2,9 +2,11 @@
 
     round 1, 2 ...   deliveries, one batch a round, so that they keep their order
     then             dead letters, and what goes to other partitions
-    then             re-appends and decisions, audit rows
+    then             re-appends and decisions
+    last             audit rows
 
-A dead letter stands before the decision that names it, a delivery before its row and before what carries it on.
+A dead letter stands before the decision that names it, a delivery before what carries it on, and all of them before
+their rows: who reads the audit, and then the other topics, finds what the rows speak of.
 
 All of it goes to the shard's own broker: what is written elsewhere could not be fenced with it, and would wait for
 another broker to come back.
@@ -75,17 +77,14 @@ class Batches:
             dead = self._members(shard, part.dead, Refused.DEAD_LETTER)
             others.append((self._own(self._names.dead, shard), dead))
         rounds += _side_by_side(others)
-        last = []
         if part.appends:
-            last.append(
-                (
-                    self._cluster.queue(self._names.buffer(shard.topic), shard.partition),
-                    self._members(shard, part.appends, Refused.APPEND),
-                )
-            )
+            buffer = self._cluster.queue(self._names.buffer(shard.topic), shard.partition)
+            rounds += _side_by_side([(buffer, self._members(shard, part.appends, Refused.APPEND))])
         if part.audit:
-            last.append((self._own(self._names.audit, shard), self._members(shard, part.audit, Refused.APPEND)))
-        return rounds + _side_by_side(last)
+            audit = self._own(self._names.audit, shard)
+            # In a round of its own: else a row could be read before the re-append that it announces is stored.
+            rounds += _side_by_side([(audit, self._members(shard, part.audit, Refused.APPEND))])
+        return rounds
 
     def _deliveries(self, part: ShardBatch) -> list[QueueBatch]:
         if not part.deliveries:
@@ -163,7 +162,8 @@ class Batches:
         return made
 
     def _own(self, topic: str, shard: Shard) -> Queue:
-        """In audit and dead letters a shard has one queue. Raises TopicUnknown."""
+        """In audit and dead letters a shard has one queue, on its own broker, so that its rows stay in order. Raises
+        TopicUnknown."""
         found = self._cluster.recall(topic)
         if shard.broker not in found.brokers:
             self._buffers.ensure_own()

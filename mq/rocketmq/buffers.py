@@ -115,15 +115,23 @@ class OwnTopics:
             (self._names.dead, OWN_QUEUES),
             (self._names.cursor, 1),
         ):
-            wanted = dict.fromkeys(masters, queues)
-            if self._made(name, wanted) is None:
-                with self._alone():
-                    if self._made(name, wanted) is None:
-                        self._may_make(name)
-                        wire = self._wire_names.out(name)
-                        self._grow(wire, self._cluster.held(wire), wanted)
-                        self._seen(name, wanted)
+            self._ensure(name, dict.fromkeys(masters, queues))
         self._own_on = masters
+
+    def ensure_claim(self, name: str) -> list[str]:
+        """The journals of the claims of a name, one on every broker; the brokers."""
+        masters = self._cluster.masters()
+        self._ensure(self._wire_names.back(self._wire_names.claim(name)), dict.fromkeys(masters, 1))
+        return masters
+
+    def _ensure(self, name: str, wanted: Mapping[str, int]) -> None:
+        if self._made(name, wanted) is None:
+            with self._alone():
+                if self._made(name, wanted) is None:
+                    self._may_make(name)
+                    wire = self._wire_names.out(name)
+                    self._grow(wire, self._cluster.held(wire), wanted)
+                    self._seen(name, wanted)
 
     def make_like(self, name: str, target: str) -> TopicOnBrokers:
         """A consumer group's topic, like that of users."""

@@ -71,6 +71,10 @@ class WireNames:
         """Where the owners of the shards of `topic` write what they do (`journal`), as RocketMQ calls it."""
         return self.out(f"{self.names.cursor}.{topic}")
 
+    def claim(self, name: str) -> str:
+        """Where who has claimed `name` writes what it does, a queue on each broker, as RocketMQ calls it."""
+        return self.out(f"{self.names.namespace}.claim.{name}")
+
     def is_users(self, wire: str) -> bool:
         """Whether the topic is neither ours nor RocketMQ's own."""
         system = wire in _SYSTEM or wire.lower().startswith("rmq_sys_") or wire.endswith("_REPLY_TOPIC")

@@ -124,6 +124,13 @@ class Ownership:
             return None
         return state.session
 
+    def has_gone_on(self, holding: Holding) -> bool:
+        """Whether another session has claimed it since; False where the journal cannot be read."""
+        try:
+            return self._journals.state(holding.journal).term > holding.term
+        except (QueueError, UnknownFormat):
+            return False
+
     # --- taking
 
     def take(self, shard: Shard, journal: Queue, session: Session, is_wanted: Callable[[Shard], bool]) -> Holding:

@@ -1,7 +1,7 @@
 """RocketmqQueue: what users open."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from threading import Event
 from weakref import WeakSet
@@ -19,11 +19,12 @@ from mq.making import Making
 from mq.rocketmq.appends import Appends
 from mq.rocketmq.batches import Batches
 from mq.rocketmq.buffers import OwnTopics
+from mq.rocketmq.claim import RocketmqClaim
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import Journals, State
 from mq.rocketmq.membership import SessionMembership
 from mq.rocketmq.naming import Place, place_of
-from mq.rocketmq.ownership import Ownership
+from mq.rocketmq.ownership import Holding, Ownership
 from mq.rocketmq.session import writer_of
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.sink import RocketmqSink
@@ -71,16 +72,7 @@ class RocketmqQueue:
         they are missing. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
         self._buffers.ensure_own()
-        requests = self._client.broker
-        ownership = Ownership(
-            self._settings,
-            self._cluster,
-            self._journals,
-            requests,
-            self._rest,
-            self._stamps.sent,
-            self._clock,
-        )
+        requests, ownership = self._client.broker, self._ownership()
         source = RocketmqSource(
             self._settings, self._cluster, requests, self._clock, self._brokers, self._wait_readable
         )
@@ -96,19 +88,19 @@ class RocketmqQueue:
             source.tell,
         )
         source.on_poll, source.on_release, source.on_close = member.alive, member.release, member.close
-        batches = Batches(self._settings, self._cluster, self._buffers, self._making)
-        sink = RocketmqSink(
-            writer,
-            self._cluster,
-            batches,
-            member.hold,
-            self._clock,
-            self._closing.wait,
-            self._stamps.sent,
-            lambda: member.patience_s,
-        )
         self.members.add(member)
-        return source, sink
+        return source, self._sink(writer, member.hold, lambda: member.patience_s)
+
+    def _ownership(self) -> Ownership:
+        requests, stamped = self._client.broker, self._stamps.sent
+        return Ownership(self._settings, self._cluster, self._journals, requests, self._rest, stamped, self._clock)
+
+    def _sink(
+        self, writer: str, hold: Callable[[Shard], Holding | None], patience_s: Callable[[], float | None]
+    ) -> RocketmqSink:
+        batches = Batches(self._settings, self._cluster, self._buffers, self._making)
+        rest, stamped = self._closing.wait, self._stamps.sent
+        return RocketmqSink(writer, self._cluster, batches, hold, self._clock, rest, stamped, patience_s)
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by those who opened them."""
@@ -137,7 +129,11 @@ class RocketmqQueue:
         return self._appends.append(records)
 
     def claim(self, name: str) -> Claim:
-        raise NotDoneHere(f"{name!r} is not claimed: RocketMQ keeps no earlier holder of a name from writing")
+        self._check()
+        self._buffers.ensure_own()
+        brokers = self._buffers.ensure_claim(name)
+        steps = self._sink(name, _no_shard, lambda: None)  # each of its steps is one broker's
+        return RocketmqClaim(self._settings, name, brokers, self._client, self._cluster, self._ownership(), steps)
 
     def read(
         self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
@@ -274,7 +270,7 @@ class RocketmqQueue:
         return _cursor(self._state(shard, self._cluster.buffer_queue(shard)).known_cursor)
 
     def audited(self, shard: Shard) -> Audited | None:
-        """The reconcile job does not read RocketMQ."""
+        """Brokers delete by age, whatever the reconcile job has read."""
         self._check()
         self._cluster.buffer_queue(shard)
         return None
@@ -344,6 +340,10 @@ class RocketmqQueue:
         start, end = self._cluster.range(queue)
         records = self._cluster.read(queue, max(start, offset), 1, 1) if offset < end else ()
         return records[0].appended_at_ms if records else None
+
+
+def _no_shard(_: Shard) -> None:
+    """A claim has none."""
 
 
 def _cursor(data: bytes | None) -> Cursor | None:

@@ -39,18 +39,19 @@ class Session:
         topic: str,
         writer: str,
         on_change: Callable[[], None],
+        group: str = "",
     ) -> None:
-        """`topic` is one that the broker has. `on_change` is called, in the connection's thread, when the group has
-        other members. Raises RocketmqError."""
+        """`topic` is one that the broker has; `group` is another than the workers'. `on_change` is called, in the
+        connection's thread, when the group has other members. Raises RocketmqError."""
 
         def pushed(_: Command) -> None:
             on_change()
 
         self.broker = broker
         self.id = f"{writer}~{next(_numbers)}@{settings.address}"
-        self._group = settings.group
+        self._group = group or settings.group
         self._queue = Queue(topic, broker, 0)
-        client.admin.create_group(settings.group, broker)
+        client.admin.create_group(self._group, broker)
         self._lock = Lock()
         self._open: list[Future[Any]] = []  # not answered yet, and not waited for; bounded by the shards
         self._pinned = client.pinned(broker, pushed)

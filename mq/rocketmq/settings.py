@@ -61,6 +61,10 @@ class RocketmqSettings(BrokerSettings):
         """Of the workers; by it they know of each other."""
         return f"{self.namespace.replace('.', '%')}-worker"
 
+    def claim_group(self, name: str) -> str:
+        """Of who has claimed `name`, or waits for it."""
+        return f"{self.namespace.replace('.', '%')}-claim-{name}"
+
     def client(self) -> ClientSettings:
         """How clients of RocketMQ are configured."""
         keys = self.properties

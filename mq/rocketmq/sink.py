@@ -123,7 +123,7 @@ class RocketmqSink:
                 for part in batch
                 if part.shard not in failures
             ]
-            self._carry_out(parts)
+            self.carry_out(parts)
         failures |= {part.shard: part.failure for part in parts if part.failure is not None}
         if failures:
             raise CommitUnknown(str(next(iter(failures.values()))), failures.keys())
@@ -175,8 +175,9 @@ class RocketmqSink:
 
     # --- the step
 
-    def _carry_out(self, parts: Sequence[Part]) -> None:
-        """Raises CommitError where nothing was written."""
+    def carry_out(self, parts: Sequence[Part]) -> None:
+        """Parts of shards that are ours and recovered, whose locks the caller holds. Those that stay behind have a
+        `failure` afterwards. Raises CommitError where nothing was written."""
         try:
             self._write_down(parts)
             for number in range(max((len(part.rounds) for part in parts), default=0)):

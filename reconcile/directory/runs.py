@@ -29,6 +29,7 @@ from reconcile.errors import BadInput, OtherCluster
 from reconcile.logic.advance import Counted, Judgement, Task, manifest_after, task_of
 from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.manifest import Document, Manifest, Plan, Reads, decode, encode
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.logic.plan import Cluster, Held, Range, Unreadable
 from reconcile.logic.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
 from reconcile.logic.whereabouts import Whereabouts
@@ -96,6 +97,8 @@ class Source(Protocol):
     """The part of a reader (readers/contract.py) that the protocol itself asks."""
 
     def cluster(self) -> Cluster: ...
+
+    def number_by(self, brokers: Sequence[str]) -> None: ...
 
     def held(self) -> Held: ...
 
@@ -229,11 +232,14 @@ class _Run:
 
     def _plan(self) -> Plan:
         """The plan of a run that has failed here, where it can still be read; else a new one."""
-        held = self._source.held()
         run = self._previous.run + 1 if self._previous else 1
         name = f"plan-{run}.json"
-        if data := self._files.read(name):
-            planned = _document(data, Plan, name, run, PLAN_AGAIN)
+        data = self._files.read(name)
+        planned = _document(data, Plan, name, run, PLAN_AGAIN) if data else None
+        known = planned.held if planned else self._previous
+        self._source.number_by(known.brokers if known else ())
+        held = self._source.held()
+        if planned:
             if can_be_read(planned, held):
                 log.info("run_repeated", run=run)
                 return planned
@@ -273,7 +279,8 @@ class _Run:
             self._lock.lose()
         self._files.write(LATEST, msgspec.json.encode(run))
         _copy_report(self._files, run)
-        self._source.commit(spared(positions(manifest, held), plans), manifest.audit, manifest.at_ms)
+        kept = spared(positions(manifest, held), plans, manifest.partitions)
+        self._source.commit(kept, manifest.audit, manifest.at_ms)
 
     def _plans(self, manifest: Manifest, report: Mapping[str, bytes]) -> Iterator[RepairPlan]:
         """Of this run and of those of the day before it. Raises BadInput."""
@@ -296,14 +303,16 @@ def _repair_plan(data: bytes, name: str) -> RepairPlan:
         raise BadInput(f"{error}: {why}") from error
 
 
-def spared(read: dict[str, dict[int, int]], plans: Iterable[RepairPlan]) -> dict[str, dict[int, int]]:
+def spared(
+    read: dict[str, dict[int, int]], plans: Iterable[RepairPlan], partitions: Partitions = NUMBERS
+) -> dict[str, dict[int, int]]:
     """How far the queue may forget: not what is missing and may be sent again."""
     for plan in plans:
         listed: list[LostMessage | LostSuccessor] = [*plan.messages, *plan.successors]
         for message in listed:
-            shards = read.get(message.topic, {})
-            if message.shard in shards:
-                shards[message.shard] = min(shards[message.shard], message.offset)
+            shards, number = read.get(message.topic, {}), partitions.number(str(message.shard))
+            if number in shards:
+                shards[number] = min(shards[number], message.offset)
     return read
 
 

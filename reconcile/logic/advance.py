@@ -22,6 +22,7 @@ from reconcile.logic.manifest import (
     Totals,
     with_run,
 )
+from reconcile.logic.partitions import Partitions
 from reconcile.logic.plan import Range, Unreadable
 from reconcile.logic.planning import readable, shards_after, with_untold
 from reconcile.logic.whereabouts import Whereabouts
@@ -68,6 +69,7 @@ class Task(NamedTuple):
     merged: Mapping[int, Sequence[Merge]] = MappingProxyType({})
     forgotten: Mapping[int, Sequence[int]] = MappingProxyType({})
     reports_from: int = 1
+    partitions: Partitions = Partitions()
 
     @property
     def where(self) -> Whereabouts:
@@ -135,6 +137,7 @@ def task_of(
         merged=previous.merged if previous else {},
         forgotten=previous.forgotten if previous else {},
         reports_from=previous.reports_from if previous else 1,
+        partitions=plan.held.partitions,
     )
 
 
@@ -152,9 +155,15 @@ def _audit_gaps(plan: Plan, reads: Reads, previous: Manifest | None, counted: Co
     """Those that were known and those found now. What was lost before the first run matters only where a buffer
     holds older records."""
     is_as_before = previous is not None and previous.audit.keys() == plan.held.audit.keys()
-    partitions = len(plan.held.audit) if is_as_before else 0
+    known = plan.held.audit if is_as_before else {}
     found = [
-        AuditGap(partition, lost, reads.audit_first_ms.get(partition, plan.held.at_ms), plan.run, partitions)
+        AuditGap(
+            partition,
+            lost,
+            reads.audit_first_ms.get(partition, plan.held.at_ms),
+            plan.run,
+            plan.held.partitions.beside(partition, known),
+        )
         for partition, lost in sorted(plan.lost.items())
     ]
     if previous is None:
@@ -186,6 +195,7 @@ def manifest_after(
         cluster=plan.cluster,
         at_ms=task.at_ms,
         audit_topic_id=previous.audit_topic_id if previous else plan.held.audit_topic_id,
+        brokers=plan.held.brokers,
         audit={**(previous.audit if previous else {}), **{part: read.end for part, read in plan.audit.items()}},
         audit_gaps=list(task.audit_gaps),
         topics=dict(sorted(topics.items())),

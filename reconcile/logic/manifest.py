@@ -9,9 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from delayline.buffer.outcome import spread
-from delayline.records.message import Shard as ShardId
 from reconcile.logic import documents
+from reconcile.logic.partitions import Partitions
 from reconcile.logic.plan import FORMAT_VERSION, Cluster, Held, Mark, Range, Read, Skip, Unreadable
 
 
@@ -84,8 +83,8 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
 
 class AuditGap(msgspec.Struct, frozen=True):
     """Audit records that were gone before they were read. The outcome of a record that was appended before `until_ms`
-    may have been there. `partitions`: how many the audit had all the while; 0 where that is not known: it may have
-    got more since then, and shards may have had their rows elsewhere."""
+    may have been there. `partitions`: how many the audit had all the while, on RocketMQ on the same broker; 0 where
+    that is not known: it may have got more since then, and shards may have had their rows elsewhere."""
 
     partition: int
     lost: Range
@@ -93,8 +92,8 @@ class AuditGap(msgspec.Struct, frozen=True):
     run: int
     partitions: int = 0
 
-    def may_hold_outcomes_of(self, shard: ShardId) -> bool:
-        return not self.partitions or spread(shard, self.partitions) == self.partition
+    def may_hold_outcomes_of(self, topic: str, shard: int, partitions: Partitions) -> bool:
+        return not self.partitions or partitions.audit_partition(topic, shard, self.partitions) == self.partition
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,14 +174,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     `rows`, the runs that have rows and cells there, but for what is `merged`; `windows`, those that have judged
     windows there; `unpaired`, `moved`, those that have such rows (pairing.py); `forgotten`, those that have dropped
     rows there (forgetting.py). `reports_from`: the first run whose report, plan and reads are kept. `leftovers`: what
-    no run reads any more; the next run removes it. `written`: how many rows this run has written into each of its
-    folders, without those that got none; a reader of a folder must get as many (parquet_store.py)."""
+    no run reads any more; the next run removes it. `brokers`: those by which partitions are numbered
+    (`logic.partitions`). `written`: how many rows this run has written into each of its folders, without those that
+    got none; a reader of a folder must get as many (parquet_store.py)."""
 
     v: int = FORMAT_VERSION
     run: int
     cluster: Cluster
     at_ms: int
     audit_topic_id: str
+    brokers: list[str] = []
     audit: dict[int, int] = {}
     audit_gaps: list[AuditGap] = []
     topics: dict[str, Topic] = {}
@@ -195,6 +196,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     reports_from: int = 1
     leftovers: list[str] = []
     written: dict[str, int]
+
+    @property
+    def partitions(self) -> Partitions:
+        return Partitions(tuple(self.brokers))
 
 
 def added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

@@ -24,12 +24,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from delayline.buffer.outcome import LATE_MAX, MISSED
-from delayline.records.message import Shard as ShardId
 from reconcile.logic.ledger import HOUR_MS, NO_OUTCOME, NOT_KEPT, NOT_RE_APPENDED, RULE_MIN_MS, Category
 from reconcile.logic.manifest import AuditGap
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.logic.testimony import MESSAGE, Found, Link, Record, Row, first_id, found_of_row, window_of
 
-_ID = re.compile(r"\.(\d{1,9})\.(\d{1,18})\.(\d{1,18})$")
+_ID = re.compile(r"\.([^.]+)\.(\d{1,18})\.(\d{1,18})$")
 
 
 class Unread(NamedTuple):
@@ -54,10 +54,16 @@ class Rules:
     gaps: Sequence[AuditGap] = ()
     unread: Sequence[Unread] = ()
     forgotten: Collection[int] = ()
+    partitions: Partitions = NUMBERS
 
     def is_untold(self, record: Record) -> bool:
-        shard = ShardId(record.topic, str(record.shard))
-        return any(record.appended_ms < gap.until_ms and gap.may_hold_outcomes_of(shard) for gap in self.gaps)
+        return self._may_be_gone(record.topic, record.shard, record.appended_ms)
+
+    def _may_be_gone(self, topic: str, shard: int, at_ms: int) -> bool:
+        """Whether a row of the shard, of this time or later, may have been in a gap of the audit."""
+        return any(
+            at_ms < gap.until_ms and gap.may_hold_outcomes_of(topic, shard, self.partitions) for gap in self.gaps
+        )
 
     def is_forgotten(self, moment_ms: int) -> bool:
         return moment_ms // HOUR_MS in self.forgotten
@@ -71,11 +77,10 @@ class Rules:
     def may_lack_row(self, topic: str, shard: int, offset: int, due_ms: int, done_ms: int) -> bool:
         """Whether the outcome row of this record, of about `done_ms`, may be one that is not at hand: its hour's rows
         were dropped, no run has read the record, or the row was in a gap of the audit."""
-        of = ShardId(topic, str(shard))
         return (
             self.is_forgotten(due_ms)
             or self.is_unread(topic, shard, offset)
-            or any(done_ms < gap.until_ms and gap.may_hold_outcomes_of(of) for gap in self.gaps)
+            or self._may_be_gone(topic, shard, done_ms)
         )
 
     def is_settled(self, row: Row) -> bool:
@@ -329,26 +334,27 @@ class Named(NamedTuple):
         return self.topic, self.shard, self.offset, self.id
 
 
-def named_by(row: Row) -> Named | None:
+def named_by(row: Row, partitions: Partitions = NUMBERS) -> Named | None:
     """None where its successor is no id of its topic: own ids and idempotency keys are a topic's."""
     parts = _ID.search(row.successor or "")
     if parts is None or row.successor is None or row.successor[: parts.start()] != row.topic:
         return None
-    shard, offset, due_ms = map(int, parts.groups())
-    return Named(row.topic, shard, offset, due_ms, row.successor)
+    if (shard := partitions.number(parts[1])) is None:
+        return None
+    return Named(row.topic, shard, int(parts[2]), int(parts[3]), row.successor)
 
 
 def for_none_accepted(rows: Sequence[Row], accepted: set[tuple[str, int, int, str]], rules: Rules) -> Iterator[Found]:
     """Rows of messages that have ended for one that is not among the `accepted` (topic, shard, offset,
     id); or for itself, or in a circle of these rows."""
     for row in rows:
-        named = named_by(row)
+        named = named_by(row, rules.partitions)
         if named is None or not (named.key in accepted or rules.is_unread(*named.key[:3])):
             why = f"not accepted: {row.successor or 'what has no name'}"
             found = _for_none_accepted(row, why, rules.is_settled(row))
             is_forgotten = named is not None and rules.is_forgotten(named.due_ms)
             yield _forgotten(found) if is_forgotten else found
-    for row in _in_circles(rows):
+    for row in _in_circles(rows, rules.partitions):
         yield _for_none_accepted(row, f"and {row.successor} has ended for this one", settled=True)
 
 
@@ -357,11 +363,12 @@ def _for_none_accepted(row: Row, why: str, settled: bool) -> Found:
     return found._replace(settled=settled)
 
 
-def _in_circles(rows: Iterable[Row]) -> list[Row]:
+def _in_circles(rows: Iterable[Row], partitions: Partitions) -> list[Row]:
     """Of rows that name each other, each leads to at most one other: those that are left when all have gone that lead
     to none are part of a circle, or lead into one."""
     left = {(row.topic, row.shard, row.offset, first_id(row.id) or ""): row for row in rows}
-    while gone := [key for key, row in left.items() if (named := named_by(row)) is None or named.key not in left]:
+    led = {key: named_by(row, partitions) for key, row in left.items()}
+    while gone := [key for key in left if (named := led[key]) is None or named.key not in left]:
         for key in gone:
             del left[key]
     return list(left.values())

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from reconcile.logic.partitions import Partitions
+
 FORMAT_VERSION = 6
 """6: rows of an hour may have been dropped. 5: links have their own due time and deadline. 4: what is small is in one
 file a run. 3: cells distinguish operations from other instructions, and rows what operations ask for. 2: cells hold
@@ -26,7 +28,7 @@ class Range(NamedTuple):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Whose ledger it is. `kind` is `kafka`, `embedded` or `parquet`; `id` the cluster's own."""
+    """Whose ledger it is. `kind` is `kafka`, `rocketmq`, `embedded` or `parquet`; `id` the cluster's own."""
 
     kind: str
     id: str
@@ -43,12 +45,18 @@ class Buffer(msgspec.Struct, frozen=True):
 
 class Held(msgspec.Struct, frozen=True):
     """What the queue holds at one moment: the audit was looked at before the buffers, so that no outcome is
-    known of a record that is not. `buffers` by target topic."""
+    known of a record that is not. `buffers` by target topic; `brokers`: by which partitions are numbered
+    (`logic.partitions`)."""
 
     at_ms: int
     audit_topic_id: str
     audit: dict[int, Range]
     buffers: dict[str, Buffer]
+    brokers: list[str] = []
+
+    @property
+    def partitions(self) -> Partitions:
+        return Partitions(tuple(self.brokers))
 
 
 class Mark(msgspec.Struct, frozen=True):

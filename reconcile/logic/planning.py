@@ -14,8 +14,6 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from delayline.buffer.outcome import spread
-from delayline.records.message import Shard as Named
 from reconcile.logic.manifest import Distrusted, Manifest, Marks, Plan, Reads, Shard, Topic
 from reconcile.logic.plan import Buffer, Cluster, Held, Mark, Range, Read, Skip, Unreadable
 
@@ -224,10 +222,10 @@ def with_untold(
     """With the records whose outcome is unknown because records of the audit could not be read. Those may be about
     any record that there was, for the audit was looked at first; but not about what had ended before, as a mark
     shows."""
-    unreadable, count = list(unreadable), len(plan.held.audit)
+    unreadable, partitions = list(unreadable), plan.held.partitions
 
     def doubted(topic: str, number: int, shard: Shard) -> Shard:
-        partition = spread(Named(topic, str(number)), count)
+        partition = partitions.audit_partition(topic, number, partitions.beside(number, plan.held.audit))
         first = min((one.first for one in unreadable if one.may_hold_outcomes_of(topic, partition)), default=None)
         if first is None:
             return shard

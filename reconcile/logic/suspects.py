@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from reconcile.logic.ledger import NO_OUTCOME, POSITION_BITS, Category
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.logic.places import Rules, judged, places, untimely
 from reconcile.logic.testimony import Found, Link, Record, Row
 
@@ -102,7 +103,7 @@ def batches(suspects: Iterable[Suspect]) -> Iterator[list[Suspect]]:
         yield batch
 
 
-def named(suspects: Iterable[Suspect]) -> Iterator[Found]:
+def named(suspects: Iterable[Suspect], partitions: Partitions = NUMBERS) -> Iterator[Found]:
     """What is missing, of cells that name it by themselves."""
     for cell in suspects:
         if not cell.names_its_record:
@@ -113,7 +114,7 @@ def named(suspects: Iterable[Suspect]) -> Iterator[Found]:
             topic=cell.topic,
             window_ms=cell.window_ms,
             category=Category.MISSING.value,
-            id=f"{cell.topic}.{shard}.{offset}.{moment_ms}" if cell.is_message else None,
+            id=f"{cell.topic}.{partitions.name(shard)}.{offset}.{moment_ms}" if cell.is_message else None,
             shard=shard,
             offset=offset,
             due_ms=moment_ms if cell.is_message else None,

@@ -7,15 +7,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from delayline.buffer.outcome import AUDIT_VERSION, LOW_WATER, OUTCOMES, SKIPPED, Outcome
+from reconcile.frames.numbers import number_of
 from reconcile.frames.schemas import AUDIT_RECORDS, DONE
 from reconcile.logic import ledger
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.readers.contract import Audit
 
 SHOWN_CHARS = 1000
 """Of a record that cannot be read."""
 
 _CORRUPT = "_corrupt"
-_SHARD = r"^(0|[1-9][0-9]{0,8})$"
 _COLUMNS = {"off": LongType, "id": StringType, "due": LongType, "acc": LongType, "out": StringType}
 _COLUMNS |= {"suc": StringType, "rsn": StringType}
 _REQUIRED = ("off", "acc", "out")
@@ -27,18 +28,22 @@ _VALUE = StructType(
     ]
 )
 _NO_NUMBERS = "a mark lacks its numbers"
+_NO_PARTITION = "its shard is no partition of Kafka"
+_NO_BROKER = "its shard is no queue of a broker that this ledger knows"
 _EPOCH_MAX = (1 << 31) - 1
 
 MALFORMED = "malformed"
 """The kind of what cannot be read."""
 
 
-def parse(raw: DataFrame) -> Audit:
-    """Of records by `rows.RAW`."""
+def parse(raw: DataFrame, partitions: Partitions = NUMBERS) -> Audit:
+    """Of records by `rows.RAW`; shards get the numbers that they have among `partitions`."""
     parsed = F.from_json(F.col("value").cast("string"), _VALUE, {"columnNameOfCorruptRecord": _CORRUPT})
     # Out of an array of one, so that Spark does not read the JSON once more wherever a filter asks about it.
-    records = raw.withColumn("parsed", F.explode(F.array(parsed))).withColumn("why", _why())
-    sound = records.where(F.col("why").isNull()).select("audit_partition", "audit_offset", "parsed.*")
+    exploded = raw.withColumn("parsed", F.explode(F.array(parsed)))
+    numbered = exploded.withColumn("number", number_of(F.col("parsed")["shard"], partitions))
+    records = numbered.withColumn("why", _why(partitions))
+    sound = records.where(F.col("why").isNull()).select("audit_partition", "audit_offset", "number", "parsed.*")
     return Audit(_typed(_readable_parts(records), AUDIT_RECORDS), _rows(sound.where(F.col("kind") == OUTCOMES)))
 
 
@@ -55,7 +60,7 @@ def _readable_parts(records: DataFrame) -> DataFrame:
         "audit_offset",
         F.when(is_broken, MALFORMED).otherwise(parsed["kind"]).alias("kind"),
         F.when(is_known, parsed["topic"]).alias("topic"),
-        F.when(~is_broken | is_mark, parsed["shard"]).alias("shard"),
+        F.when(~is_broken | is_mark, F.col("number")).alias("shard"),
         F.when(~is_broken | is_mark, parsed["at"]).alias("at_ms"),
         F.when(is_known & (parsed["kind"] != OUTCOMES), 0).when(~is_broken, F.size(parsed["off"])).alias("rows"),
         *(F.when(is_mark, none).when(~is_broken, number).alias(name) for name, number in numbers.items()),
@@ -67,8 +72,8 @@ def _readable_parts(records: DataFrame) -> DataFrame:
 
 def _rows(outcomes: DataFrame) -> DataFrame:
     rows = F.inline(F.arrays_zip(*_COLUMNS))
-    columns = ("topic", "shard", "at", "epoch", "audit_partition", "audit_offset")
-    names = {"off": "offset", "due": "due_ms", "acc": "accepted_ms", "at": "done_ms"}
+    columns = ("topic", "number", "at", "epoch", "audit_partition", "audit_offset")
+    names = {"number": "shard", "off": "offset", "due": "due_ms", "acc": "accepted_ms", "at": "done_ms"}
     names |= {"out": "outcome", "suc": "successor", "rsn": "reason"}
     named = outcomes.select(*columns, rows).withColumnsRenamed(names)
     is_skip = (F.col("outcome") == Outcome.DEAD) & F.col("reason").eqNullSafe(ledger.SKIPPED)
@@ -90,7 +95,7 @@ def _is_foreign() -> Column:
     return ~F.coalesce(parsed["v"].eqNullSafe(F.lit(AUDIT_VERSION)) & is_known, F.lit(False))
 
 
-def _why() -> Column:
+def _why(partitions: Partitions) -> Column:
     """Why a record cannot be read: one sentence, null where it can."""
     parsed = F.col("parsed")
     is_mark, is_skip = parsed["kind"] == LOW_WATER, parsed["kind"] == SKIPPED
@@ -104,7 +109,7 @@ def _why() -> Column:
         )
         .when(parsed["topic"].isNull() | parsed["at"].isNull(), "topic or time is missing")
         .when(~_fits(parsed["epoch"], _EPOCH_MAX), "its epoch is missing, or none")
-        .when(~F.coalesce(parsed["shard"].rlike(_SHARD), F.lit(False)), "its shard is no partition of Kafka")
+        .when(F.col("number").isNull(), _NO_BROKER if partitions.brokers else _NO_PARTITION)
         .when(is_mark & (parsed["next"].isNull() | parsed["low"].isNull()), _NO_NUMBERS)
         .when(is_skip & ~_fits(F.coalesce(parsed["first"], F.lit(0)), parsed["next"]), "a skip lacks its offsets")
         .when(has_rows & _uneven(parsed), "its columns are not of one length")

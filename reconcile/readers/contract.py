@@ -24,6 +24,10 @@ class Reader(Protocol):
 
     def cluster(self) -> Cluster: ...
 
+    def number_by(self, brokers: Sequence[str]) -> None:
+        """The brokers by which the ledger numbers partitions so far (`logic.partitions`); `held` may find more. To be
+        called first. No matter for a queue whose partitions have numbers."""
+
     def held(self) -> Held:
         """What may be read now."""
 

@@ -54,6 +54,9 @@ class EmbeddedReader:
         with translated_errors(), self._place.look() as seen:
             return Cluster("embedded", seen.identity, self._names.namespace)
 
+    def number_by(self, brokers: Sequence[str]) -> None:
+        """Partitions have numbers."""
+
     def held(self) -> Held:
         at_ms = self._clock.now_ms()
         with translated_errors(), self._place.look() as seen:

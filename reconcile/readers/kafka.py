@@ -72,6 +72,9 @@ class KafkaReader:
         with translated_errors():
             return Cluster("kafka", self._cluster.cluster_id(), self._settings.namespace)
 
+    def number_by(self, brokers: Sequence[str]) -> None:
+        """Partitions have numbers."""
+
     # --- what is held
 
     def held(self) -> Held:

@@ -66,6 +66,9 @@ class ParquetReader:
     def cluster(self) -> Cluster:
         return self._archive().cluster or Cluster("parquet", self._folder.as_uri(), self._namespace)
 
+    def number_by(self, brokers: Sequence[str]) -> None:
+        """Rows have numbers; the archive has the brokers (`Held`)."""
+
     def held(self) -> Held:
         return self._archive().held or self._made_up()
 

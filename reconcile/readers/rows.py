@@ -42,14 +42,15 @@ def batch(schema: StructType, columns: Sequence[Sequence[Any]]) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
 
-def accepted(read: Read, chunks: Iterable[Sequence[LogRecord]]) -> Iterator[pa.RecordBatch]:
+def accepted(read: Read, chunks: Iterable[Sequence[LogRecord]], name: str = "") -> Iterator[pa.RecordBatch]:
     """Rows by `schemas.ACCEPTED` of one shard's records, in order from where `read` begins. Hot: once per record.
+    `name` is the shard's, if that is not its number.
 
     Raises CannotJudge for a record of ours that this program does not know: it cannot know what the outcome of that
     record should be, nor of those behind it."""
     rules = DEFAULT_RULES if read.rules is None else _decoded(read)
-    shard = Shard(read.topic, str(read.shard))
-    rows = skipped(read)
+    shard = Shard(read.topic, name or str(read.shard))
+    rows = skipped(read, name)
     for chunk in chunks:
         for record in unskipped(read, chunk):
             fact = _fact(shard, record, rules)
@@ -62,12 +63,13 @@ def accepted(read: Read, chunks: Iterable[Sequence[LogRecord]]) -> Iterator[pa.R
         yield batch(ACCEPTED, list(zip(*rows, strict=True)))
 
 
-def skipped(read: Read) -> list[tuple[Any, ...]]:
+def skipped(read: Read, name: str = "") -> list[tuple[Any, ...]]:
     """Rows by `schemas.ACCEPTED` of the places in the log that the read skips, called as their dead letters are."""
-    names = ((skip, f"{read.topic}.{read.shard}.{skip.first}.{skip.at_ms}") for skip in read.skips if skip.is_place)
+    shard = name or str(read.shard)
+    ids = ((skip, f"{read.topic}.{shard}.{skip.first}.{skip.at_ms}") for skip in read.skips if skip.is_place)
     return [
-        (read.topic, read.shard, skip.first, SKIPPED, name, skip.at_ms, skip.at_ms, skip.at_ms, *[None] * 8)
-        for skip, name in names
+        (read.topic, read.shard, skip.first, SKIPPED, id_, skip.at_ms, skip.at_ms, skip.at_ms, *[None] * 8)
+        for skip, id_ in ids
         if read.start <= skip.first < read.end
     ]
 

@@ -10,6 +10,7 @@ import msgspec
 from reconcile.errors import BadInput
 from reconcile.logic import documents
 from reconcile.logic.ledger import NO_OUTCOME, NOT_RE_APPENDED
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.logic.plan import Cluster
 from reconcile.report.summary import Finding
 
@@ -24,11 +25,12 @@ ones."""
 
 
 class LostMessage(msgspec.Struct, frozen=True):
-    """A missing message, and the record that holds it: partition `shard` of the topic's buffer, at `offset`."""
+    """A missing message, and the record that holds it: partition `shard` of the topic's buffer, as the queue calls
+    it, at `offset`."""
 
     id: str
     topic: str
-    shard: int
+    shard: int | str
     offset: int
     due_ms: int  # of the record at that place
     accepted_ms: int | None  # None: not looked up, the record has it
@@ -40,7 +42,7 @@ class LostSuccessor(msgspec.Struct, frozen=True):
 
     id: str
     topic: str
-    shard: int
+    shard: int | str
     offset: int
     due_ms: int  # of the record at that place
     moves_to_ms: int | None
@@ -56,7 +58,7 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     cluster: Cluster
     run: int
     at_ms: int
-    audit: dict[int, int]
+    audit: dict[str, int]
     messages: list[LostMessage]
     successors: list[LostSuccessor] = []
     more: int
@@ -70,14 +72,20 @@ def repair_plan(
     missing: Iterable[Finding],
     total: int,
     moves: Mapping[Place, int | None] = MappingProxyType({}),
+    partitions: Partitions = NUMBERS,
 ) -> RepairPlan:
     """Of the first `MESSAGES_MAX` findings of what is `missing`, those that are messages; `total`: how many findings
     there are. `moves`: of the records that hold lost successors, when those are due."""
     listed = list(islice(missing, MESSAGES_MAX))
-    messages = [lost for finding in listed if (lost := _lost(finding)) is not None]
+    messages = [lost for finding in listed if (lost := _lost(finding, partitions)) is not None]
     successors = [
         LostSuccessor(
-            finding.id, finding.topic, finding.shard, finding.offset, finding.due_ms, moves.get(place_of(finding))
+            finding.id,
+            finding.topic,
+            partitions.outward(place_of(finding)[1]),
+            finding.offset,
+            finding.due_ms,
+            moves.get(place_of(finding)),
         )
         for finding in listed
         if is_successor(finding) and finding.id is not None and finding.due_ms is not None
@@ -86,7 +94,7 @@ def repair_plan(
         cluster=cluster,
         run=run,
         at_ms=at_ms,
-        audit=audit,
+        audit={partitions.name(number): offset for number, offset in audit.items()},
         messages=messages,
         successors=successors,
         more=max(total - len(messages) - len(successors), 0),
@@ -99,15 +107,18 @@ def is_successor(finding: Finding) -> bool:
 
 
 def place_of(finding: Finding) -> Place:
+    """Of one whose shard is the ledger's number."""
+    assert isinstance(finding.shard, int), "it has not been called otherwise yet"
     return finding.topic, finding.shard, finding.offset
 
 
-def _lost(finding: Finding) -> LostMessage | None:
+def _lost(finding: Finding, partitions: Partitions) -> LostMessage | None:
     """None where it is no message, or not to be sent again: by its record another one carries it on, or another
     record carries on its record."""
     if finding.id is None or finding.due_ms is None or finding.detail not in (None, NO_OUTCOME):
         return None
-    return LostMessage(finding.id, finding.topic, finding.shard, finding.offset, finding.due_ms, finding.accepted_ms)
+    topic, number, offset = place_of(finding)
+    return LostMessage(finding.id, topic, partitions.outward(number), offset, finding.due_ms, finding.accepted_ms)
 
 
 def check_listed_once(plan: RepairPlan) -> None:

@@ -104,11 +104,12 @@ class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One record, and where it lies: partition `shard` of the buffer topic `buffer`, at `offset`."""
+    """One record, and where it lies: partition `shard` of the buffer topic `buffer`, at `offset`. Here and below,
+    partitions are called as the queue calls them (`Partitions.outward`)."""
 
     category: str
     topic: str
-    shard: int
+    shard: int | str
     offset: int
     buffer: str
     id: str | None = None
@@ -122,7 +123,7 @@ class SkippedSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator has had passed over: a place in the log (`[first, end)`), or at a takeover all below `end`."""
 
     topic: str
-    shard: int
+    shard: int | str
     first: int
     end: int
     at_ms: int
@@ -135,14 +136,14 @@ class NotJudged(msgspec.Struct, frozen=True, kw_only=True):
     what: str  # gap, audit_gap, bad_mark, stray, unsettled, or a topic's state
     why: str
     topic: str | None = None
-    shard: int | None = None
+    shard: int | str | None = None
     records: int | None = None
 
 
 class Malformed(msgspec.Struct, frozen=True, kw_only=True):
     """An audit record that cannot be read."""
 
-    audit_partition: int
+    audit_partition: int | str
     audit_offset: int
     why: str
     value: str | None = None  # its beginning

@@ -1,13 +1,17 @@
 """The summary of a run, from what it leaves and what it has judged. Pure: rows come as mappings."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from delayline.names import Names
 from reconcile.exits import Exit
 from reconcile.logic.advance import Judgement, Task
 from reconcile.logic.ledger import SKIPPED, Category
 from reconcile.logic.manifest import Distrusted, Judged, Manifest, Topic, Totals, added
+from reconcile.logic.partitions import Partitions
 from reconcile.logic.planning import AUDIT
 from reconcile.report.summary import (
     Finding,
@@ -62,7 +66,8 @@ def summarise(
     settings: JobSettings, manifest: Manifest, task: Task, judgement: Judgement, rows: Rows, seconds: float
 ) -> Summary:
     """The whole of a run."""
-    not_judged = [*_not_judged(manifest, task, judgement), *_unreadable(rows), *_unreported(manifest.run, rows)]
+    unreadable = _unreadable(rows, manifest.partitions)
+    not_judged = [*_not_judged(manifest, task, judgement), *unreadable, *_unreported(manifest.run, rows)]
     fresh = {name: added(judgement.fresh(name), _fresh_before(name, rows)) for name in manifest.topics}
     topics = [_topic(name, topic, fresh[name], not_judged) for name, topic in manifest.topics.items()]
     ends_with = exit_code(fresh, not_judged, settings.threshold)
@@ -82,11 +87,11 @@ def summarise(
         windows=windows,
         windows_total=sum(topic.judged.windows for topic in manifest.topics.values()),
         windows_judged=rows.windows_judged,
-        findings=[finding_of(row, manifest) for row in rows.findings],
+        findings=[outward(finding_of(row, manifest), manifest.partitions) for row in rows.findings],
         findings_total=rows.findings_total,
         not_judged=not_judged,
         skips=_skips(manifest),
-        malformed=[Malformed(**row) for row in rows.malformed],
+        malformed=[_malformed(row, manifest.partitions) for row in rows.malformed],
         malformed_total=rows.malformed_total,
         trend=extended(rows.before, point),
         reports_from=_reports_from(manifest.run, rows),
@@ -94,9 +99,15 @@ def summarise(
 
 
 def _skips(manifest: Manifest) -> list[SkippedSummary]:
+    outward = manifest.partitions.outward
     return [
         SkippedSummary(
-            topic=name, shard=number, first=skip.first, end=skip.end, at_ms=skip.at_ms, is_place=skip.is_place
+            topic=name,
+            shard=outward(number),
+            first=skip.first,
+            end=skip.end,
+            at_ms=skip.at_ms,
+            is_place=skip.is_place,
         )
         for name, topic in manifest.topics.items()
         for number, shard in topic.shards.items()
@@ -137,20 +148,23 @@ def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterabl
         yield NotJudged(what="stray", why=why, topic=name, records=count)
     for name, shards in task.distrusted.items():
         for number, doubt in shards.items():
-            yield NotJudged(what="bad_mark", why=_why_distrusted(doubt), topic=name, shard=number)
+            shard = task.partitions.outward(number)
+            yield NotJudged(what="bad_mark", why=_why_distrusted(doubt), topic=name, shard=shard)
     yield from _gaps(task)
     for gap in task.audit_gaps:
         if gap.run == manifest.run:
             why = (
-                f"partition {gap.partition} of the audit was deleted from {gap.lost.start} to {gap.lost.end}, unread"
+                f"partition {task.partitions.name(gap.partition)} of the audit was deleted from {gap.lost.start} to "
+                f"{gap.lost.end}, unread"
             )
             yield NotJudged(what="audit_gap", why=why)
 
 
-def _unreadable(rows: Rows) -> Iterable[NotJudged]:
+def _unreadable(rows: Rows, partitions: Partitions) -> Iterable[NotJudged]:
     first = next(iter(rows.malformed), None)
     if first is not None:
-        place = f"the first is partition {first['audit_partition']}, offset {first['audit_offset']}: {first['why']}"
+        partition, offset = partitions.name(first["audit_partition"]), first["audit_offset"]
+        place = f"the first is partition {partition}, offset {offset}: {first['why']}"
         why = f"{rows.malformed_total} audit records cannot be read, and their content is not known; {place}"
         yield NotJudged(what="unreadable", why=why, records=rows.malformed_total)
 
@@ -187,7 +201,8 @@ def _gaps(task: Task) -> Iterable[NotJudged]:
             if shard.lost and shard.lost_until_ms == task.at_ms:
                 lost = shard.lost[-1]
                 why = f"offsets {lost.start} to {lost.end} were deleted before they were read"
-                yield NotJudged(what="gap", why=why, topic=name, shard=number, records=lost.end - lost.start)
+                place, count = task.partitions.outward(number), lost.end - lost.start
+                yield NotJudged(what="gap", why=why, topic=name, shard=place, records=count)
 
 
 def _why_aside(reason: str) -> str:
@@ -213,7 +228,8 @@ def _why_unbalanced(difference: int) -> str:
 def _why_stalled(task: Task, topic: str) -> str:
     silent = [number for number, view in task.views[topic].items() if not view.is_complete]
     behind = min(silent, key=lambda number: task.views[topic][number].watermark_ms(task.at_ms))
-    return f"{len(silent)} shards have something pending and report too little of it; the furthest behind is {behind}"
+    name = task.partitions.name(behind)
+    return f"{len(silent)} shards have something pending and report too little of it; the furthest behind is {name}"
 
 
 def _topic(name: str, topic: Topic, fresh: dict[str, int], not_judged: Iterable[NotJudged]) -> TopicSummary:
@@ -275,8 +291,24 @@ def _window(row: Mapping[str, Any]) -> WindowSummary:
     )
 
 
+def _malformed(row: Mapping[str, Any], partitions: Partitions) -> Malformed:
+    return Malformed(**{**row, "audit_partition": partitions.outward(row["audit_partition"])})
+
+
+def outward(finding: Finding, partitions: Partitions) -> Finding:
+    """With the queue's own names of partitions, where those are no numbers."""
+    if not partitions.brokers or isinstance(finding.shard, str):
+        return finding
+    detail = finding.detail and _AUDIT_PLACE.sub(lambda found: partitions.name(int(found[0])), finding.detail)
+    return replace(finding, shard=partitions.name(finding.shard), detail=detail)
+
+
+_AUDIT_PLACE = re.compile(r"(?<=, audit )\d+(?=/\d)")
+"""A partition of the audit in a detail."""
+
+
 def finding_of(row: Mapping[str, Any], manifest: Manifest) -> Finding:
-    """Of a row by `judge.FINDINGS`."""
+    """Of a row by `judge.FINDINGS`; its shard is the ledger's number."""
     buffers = Names(manifest.cluster.namespace)
     known = {name: row[name] for name in Finding.__struct_fields__ if name != "buffer"}
     return Finding(buffer=buffers.buffer(row["topic"]), **known)

@@ -19,16 +19,18 @@ from reconcile.directory.runs import check_cluster, last_manifest
 from reconcile.errors import CannotJudge
 from reconcile.exits import Exit
 from reconcile.frames.local_frame import small
+from reconcile.frames.numbers import name_of
 from reconcile.frames.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.logic.ledger import HOUR_MS, NOT_KEPT, WINDOW_MS, Category
 from reconcile.logic.manifest import Manifest, Shard
+from reconcile.logic.partitions import Partitions
 from reconcile.logic.plan import Held, Range
 from reconcile.logic.whereabouts import where_of
 from reconcile.progress import OnStep, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, TopicSummary, encode_summary
-from reconcile.report.summing import finding_of, topic_of
+from reconcile.report.summing import finding_of, outward, topic_of
 from reconcile.settings import JobSettings
 from reconcile.spark import targets
 from reconcile.spark.cells import hour as hour_of
@@ -80,7 +82,8 @@ def compare(
         if manifest is None:
             raise CannotJudge("there is no ledger in this directory yet: run once without --against targets")
         check_cluster(reader.cluster(), manifest)
-        compared = _readable(reader, _windows(reader, manifest, at_ms - settings.since_ms))
+        reader.number_by(manifest.brokers)
+        compared = _readable(reader, _windows(reader, manifest, at_ms - settings.since_ms), manifest.partitions)
         on_step(Step("comparing with the target topics"))
         rooms = ParquetStore(spark, files)
         found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
@@ -114,7 +117,8 @@ def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
         from_ms = {shard: _window_after(max(since_ms, held_ms.get(shard, 0))) for shard in topic.shards}
         lacking = [shard for shard in sorted(held_ms.keys() & from_ms.keys()) if held_ms[shard] > since_ms]
         if any(hour * HOUR_MS < from_ms[shard] for shard in lacking for hour in where_of(manifest).hours):
-            not_judged.append(NotJudged(what=RETENTION, why=_gone(held_ms, lacking), topic=name))
+            gone = _gone({manifest.partitions.name(shard): held_ms[shard] for shard in lacking})
+            not_judged.append(NotJudged(what=RETENTION, why=gone, topic=name))
         until_ms = topic.closed_until_ms
         spans += [Span(name, shard, start_ms, until_ms) for shard, start_ms in from_ms.items() if start_ms < until_ms]
     if not spans:  # "0 findings" of nothing would pass for a clean topic
@@ -123,16 +127,19 @@ def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
     return Compared(spans, not_judged)
 
 
-def _readable(reader: Reader, compared: Compared) -> Compared:
+def _readable(reader: Reader, compared: Compared, partitions: Partitions) -> Compared:
     """Without shards of which deliveries are hidden: their messages would be missing."""
     hidden = reader.hidden({span.topic for span in compared.spans})
     spans = [span for span in compared.spans if span.shard not in hidden.get(span.topic, ())]
-    not_judged = [NotJudged(what=HIDDEN, why=_behind(hidden[topic]), topic=topic) for topic in sorted(hidden)]
+    not_judged = [
+        NotJudged(what=HIDDEN, why=_behind(map(partitions.name, hidden[topic])), topic=topic)
+        for topic in sorted(hidden)
+    ]
     return Compared(spans, compared.not_judged + not_judged)
 
 
-def _behind(partitions: Sequence[int]) -> str:
-    return f"an open transaction hides what was delivered into partition {', '.join(map(str, partitions))}"
+def _behind(partitions: Iterable[str]) -> str:
+    return f"an open transaction hides what was delivered into partition {', '.join(partitions)}"
 
 
 def _kept_from_ms(manifest: Manifest) -> int:
@@ -145,8 +152,8 @@ def _window_after(moment_ms: int) -> int:
     return -(-moment_ms // WINDOW_MS) * WINDOW_MS
 
 
-def _gone(held_ms: Mapping[int, int], lacking: Sequence[int]) -> str:
-    parts = (f"partition {shard} before {format_moment(held_ms[shard])}" for shard in lacking)
+def _gone(held_ms: Mapping[str, int]) -> str:
+    parts = (f"partition {name} before {format_moment(at_ms)}" for name, at_ms in held_ms.items())
     return f"what was delivered into {', '.join(parts)} may be gone from it"
 
 
@@ -171,7 +178,8 @@ class _Comparison:
             self._manifest, self._reader.held()
         )  # after `delivered`: whatever it sees was accepted by now
         late_after_ms = settings.late_after_ms if stamps_deliveries else None
-        verdicts = targets.verdicts(accepted, done, delivered, self._manifest.run, late_after_ms)
+        run, partitions = self._manifest.run, self._manifest.partitions
+        verdicts = targets.verdicts(accepted, done, delivered, run, late_after_ms, partitions)
         return self._without_others(self._compared(verdicts), unread)
 
     def _staged(self, schema: StructType, kind: str) -> DataFrame:
@@ -206,7 +214,7 @@ class _Comparison:
         others = verdicts.join(known.withColumn("known", F.lit(True)), ["topic", "id"], "left")
         strange = others.where(~is_orphan | F.col("known").isNull())
         ranges = small(self._rooms.spark, unread, "of string, number int, first long, end long")
-        unknown = strange.join(F.broadcast(ranges), is_orphan & _may_be_there(), "left_anti")
+        unknown = strange.join(F.broadcast(ranges), is_orphan & _may_be_there(self._manifest.partitions), "left_anti")
         return self._doubted(unknown).select(*FINDINGS.fieldNames())
 
     def _doubted(self, verdicts: DataFrame) -> DataFrame:
@@ -247,10 +255,12 @@ def _unread(manifest: Manifest, held: Held) -> list[_Unread]:
     return found
 
 
-def _may_be_there() -> Column:
+def _may_be_there(partitions: Partitions) -> Column:
     """Whether the id is that of a record there. An occurrence is in a later record than the one that its id names."""
     here = (F.col("topic") == F.col("of")) & (F.col("shard") == F.col("number"))
-    is_spelled_so = F.col("id").startswith(F.concat_ws(".", "topic", F.col("shard"), F.col("offset"), F.lit("")))
+    is_spelled_so = F.col("id").startswith(
+        F.concat_ws(".", "topic", name_of(F.col("shard"), partitions), F.col("offset"), F.lit(""))
+    )
     is_repeat = F.col("id").contains("~")
     return here & is_spelled_so & (F.col("offset") < F.col("end")) & (is_repeat | (F.col("offset") >= F.col("first")))
 
@@ -288,7 +298,7 @@ def _summary(
         late_after_ms=settings.late_after_ms,
         stalled_after_ms=settings.stalled_after_ms,
         topics=list(_topics(manifest, counts, compared.not_judged)),
-        findings=[finding_of(row.asDict(), manifest) for row in first],
+        findings=[outward(finding_of(row.asDict(), manifest), manifest.partitions) for row in first],
         findings_total=total,
         not_judged=compared.not_judged,
     )

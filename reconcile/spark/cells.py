@@ -18,6 +18,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from delayline.buffer import facts
 from delayline.buffer.outcome import CANCELLED, FORWARDED, REPLACED, RESCHEDULED, Outcome
+from reconcile.frames.numbers import name_of
 from reconcile.logic import row_kind
 from reconcile.logic.ledger import (
     BUCKETS,
@@ -29,6 +30,7 @@ from reconcile.logic.ledger import (
     SKIPPED,
     WINDOW_MS,
 )
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.logic.suspects import DEADLINES, DIRTY, GIVES_WAY, MORTAL, NAMED, UNKEPT, UNTIMELY
 from reconcile.logic.testimony import MESSAGE, OPERATION, OTHER
 
@@ -146,7 +148,7 @@ def counted(cells: DataFrame) -> DataFrame:
     )
 
 
-def suspects(cells: DataFrame, has_gaps: bool = False) -> DataFrame:
+def suspects(cells: DataFrame, has_gaps: bool = False, partitions: Partitions = NUMBERS) -> DataFrame:
     """The cells, of the parts that any number of runs have left, in which something may be wrong: `CELL`, `flags`
     with the reasons, how many rows of each side there are (`accepted`, `links`, `done`), how many of them were early
     or late (`untimely`) or name another message (`given_way`), the shortest time to a deadline (`slack_min_ms`), and
@@ -182,7 +184,7 @@ def suspects(cells: DataFrame, has_gaps: bool = False) -> DataFrame:
     )
     flags = {
         DIRTY: _is_dirty(),
-        NAMED: F.lit(False) if has_gaps else _is_dirty() & _is_named(),
+        NAMED: F.lit(False) if has_gaps else _is_dirty() & _is_named(partitions),
         UNTIMELY: F.col("untimely") > 0,
         MORTAL: (F.col("expired") > 0) | F.coalesce(F.col("late_max_ms") > F.col("slack_min_ms"), F.lit(False)),
         GIVES_WAY: F.col("given_way") > 0,
@@ -190,7 +192,7 @@ def suspects(cells: DataFrame, has_gaps: bool = False) -> DataFrame:
         DEADLINES: (F.col("links") > 0) & F.col("slack_min_ms").isNotNull(),
     }
     why = reduce(Column.bitwiseOR, (F.when(condition, flag).otherwise(0) for flag, condition in flags.items()))
-    flagged = summed.withColumns({"flags": why, "is_message": F.col("xor_check") == _hash_of_own_id()})
+    flagged = summed.withColumns({"flags": why, "is_message": F.col("xor_check") == _hash_of_own_id(partitions)})
     rows, xors = ("accepted", "links", "done", "untimely", "given_way"), ("xor_position", "xor_moment", "is_message")
     return flagged.where("flags <> 0").select(*CELL, "flags", *rows, "slack_min_ms", *xors)
 
@@ -207,11 +209,11 @@ def _is_dirty() -> Column:
     return reduce(or_, differences)
 
 
-def _is_named() -> Column:
+def _is_named(partitions: Partitions) -> Column:
     """One record more accepted than done, and what remains in the XORs is one record: its own hash proves it."""
     one = (F.col("accepted") == F.col("done") + 1) & (F.col("xor_plain") == _hash())
     other = F.col("xor_check").isin(_hash(F.lit(OPERATION)), _hash(F.lit(OTHER)))
-    whole = (F.col("xor_check") == _hash_of_own_id()) | other
+    whole = (F.col("xor_check") == _hash_of_own_id(partitions)) | other
     linked = (F.col("links") == F.col("carried")) & (F.col("xor_link") == 0)
     return one & whole & linked
 
@@ -220,9 +222,9 @@ def _hash(*more: Column) -> Column:
     return F.xxhash64(F.col("xor_position"), F.col("xor_moment"), *more)
 
 
-def _hash_of_own_id() -> Column:
+def _hash_of_own_id(partitions: Partitions) -> Column:
     """The id of a message that lies where it was accepted first."""
-    shard = F.shiftright("xor_position", POSITION_BITS).cast("int").cast("string")
+    shard = name_of(F.shiftright("xor_position", POSITION_BITS), partitions)
     offset = F.col("xor_position").bitwiseAND(F.lit((1 << POSITION_BITS) - 1)).cast("string")
     own_id = F.concat_ws(".", F.col("topic"), shard, offset, F.col("xor_moment").cast("string"))
     return _hash(own_id, F.lit(MESSAGE))

@@ -147,4 +147,5 @@ class _Stages:
         total = sum(judged.findings.get(Category.MISSING, 0) for judged in judgement.now.values())
         missing = self._judging.missing(manifest, judgement)
         moves = self._judging.moves([one for one in missing if is_successor(one)], manifest)
-        return repair_plan(manifest.cluster, manifest.run, manifest.at_ms, manifest.audit, missing, total, moves)
+        head = manifest.cluster, manifest.run, manifest.at_ms, manifest.audit
+        return repair_plan(*head, missing, total, moves, manifest.partitions)

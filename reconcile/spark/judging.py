@@ -161,11 +161,12 @@ class Judging:
     # --- findings
 
     def _found(self, cells: DataFrame, windows: Windows, task: Task) -> Iterator[Found]:
-        suspects = self._suspects(_of_windows(cells, task.due), windows, bool(task.audit_gaps))
+        suspects = self._suspects(_of_windows(cells, task.due), windows, task)
         skips = list(_skips(task))
         forgotten = frozenset(task.forgotten)
-        rules = Rules(self._late_after_ms, _settled(task), task.audit_gaps, list(_unread(task)), forgotten)
-        found = chain(named(suspects), self._looked_up(suspects, task, rules))
+        unread, partitions = list(_unread(task)), task.partitions
+        rules = Rules(self._late_after_ms, _settled(task), task.audit_gaps, unread, forgotten, partitions)
+        found = chain(named(suspects, partitions), self._looked_up(suspects, task, rules))
         for one in found:
             yield _doubted(excused(one, skips), task)
         yield from self._mistimed(suspects, windows, task)
@@ -174,8 +175,9 @@ class Judging:
         for one in self._unpaired(windows, task):
             yield _doubted(one, task)
 
-    def _suspects(self, cells: DataFrame, windows: Windows, has_gaps: bool) -> list[Suspect]:
-        suspects = [Suspect(*row) for row in rows_of(ledger_cells.suspects(cells, has_gaps).toArrow())]
+    def _suspects(self, cells: DataFrame, windows: Windows, task: Task) -> list[Suspect]:
+        rows = ledger_cells.suspects(cells, bool(task.audit_gaps), task.partitions)
+        suspects = [Suspect(*row) for row in rows_of(rows.toArrow())]
         for one in suspects:
             windows[one.topic, one.window_ms].dirty_cells += one.is_dirty
         return sorted(suspects)
@@ -215,7 +217,7 @@ class Judging:
 
     def _given_way(self, behind: Behind, task: Task, rules: Rules) -> Iterator[Found]:
         """Of each row that names the message for which its own has ended, whether that was accepted."""
-        named = [one for one in map(named_by, behind.given_way) if one is not None]
+        named = [one for row in behind.given_way if (one := named_by(row, rules.partitions)) is not None]
         hours = sorted({one.due_ms // HOUR_MS for one in named})
         others = self._rooms.read(ACCEPTED, task.where.folders("accepted", hours)) if named else None
         accepted = set() if others is None else lookup.accepted_among(self._rooms.spark, named, others)

@@ -24,8 +24,10 @@ What a consumer group got again (`retry`) is in the group's topic.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from reconcile.frames.numbers import name_of, number_of
 from reconcile.frames.schemas import FINDINGS
 from reconcile.logic.ledger import Category
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.spark.cells import moment_ms, window_ms
 
 RETRY = "retry"
@@ -41,14 +43,15 @@ def verdicts(
     delivered: DataFrame,
     run: int,
     late_after_ms: int | None,
+    partitions: Partitions = NUMBERS,
 ) -> DataFrame:
     """What is wrong with the messages of these rows by `schemas.ACCEPTED`, `DONE` and `DELIVERED`, by
     `judge.FINDINGS`. Of `accepted` and `done` all rows of the windows compared; of `delivered` at least what was
     delivered of them. Rows of `delivered` that neither of the others knows are orphans: the caller looks for them in
     other windows. `late_after_ms` is None where the topics' times do not show when a record was delivered."""
-    by_id = _by_id(accepted, done, delivered)
+    by_id = _by_id(accepted, done, delivered).withColumn("where", _where(partitions))
     found = by_id.withColumn("verdict", F.explode(F.array_compact(F.array(*_verdicts(late_after_ms)))))
-    return _finding(found, run)
+    return _finding(found, run, partitions)
 
 
 def _by_id(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFrame:
@@ -96,8 +99,8 @@ def _verdict() -> Column:
     nobody = F.col("record").isNull() & F.col("ended").isNull() & ~F.col("moved")
     silent = (F.size(ends) == 0) & ~F.col("moved")
     return (
-        F.when(nobody, _verdict_of(Category.ORPHAN, _where()))
-        .when(copies > 1, _verdict_of(Category.DUPLICATED, _where()))
+        F.when(nobody, _verdict_of(Category.ORPHAN, F.col("where")))
+        .when(copies > 1, _verdict_of(Category.DUPLICATED, F.col("where")))
         .when(
             (copies == 0) & is_delivered,
             _verdict_of(Category.MISSING, F.lit("the audit has it as delivered; it is not in the topic")),
@@ -127,8 +130,8 @@ def _altered() -> Column:
         other = F.when(_is_repeat(), due_ms < wanted).otherwise(due_ms != wanted)
         return wanted.isNotNull() & F.coalesce(other, F.lit(True))
 
-    content = F.concat(F.lit("another key, value or header than was accepted; "), _where())
-    moment = F.concat(F.lit("another due time than was accepted; "), _where())
+    content = F.concat(F.lit("another key, value or header than was accepted; "), F.col("where"))
+    moment = F.concat(F.lit("another due time than was accepted; "), F.col("where"))
     return F.when(F.exists("copies", is_another), _verdict_of(Category.ALTERED, content)).when(
         F.exists("copies", is_at_another_time), _verdict_of(Category.ALTERED, moment)
     )
@@ -136,9 +139,8 @@ def _altered() -> Column:
 
 def _misplaced() -> Column:
     shard = F.coalesce("record", "ended")["shard"]
-    return F.when(
-        F.exists("copies", lambda copy: copy["partition"] != shard), _verdict_of(Category.MISPLACED, _where())
-    )
+    elsewhere = F.exists("copies", lambda copy: copy["partition"] != shard)
+    return F.when(elsewhere, _verdict_of(Category.MISPLACED, F.col("where")))
 
 
 def _untimely(late_after_ms: int | None) -> Column:
@@ -146,8 +148,8 @@ def _untimely(late_after_ms: int | None) -> Column:
     if late_after_ms is None:
         return _nothing()
     known = F.col("record").isNotNull() | F.col("ended").isNotNull()
-    early = F.when(known & (lateness < 0), _verdict_of(Category.EARLY, _where()))
-    return early.when(known & (lateness > late_after_ms), _verdict_of(Category.LATE, _where()))
+    early = F.when(known & (lateness < 0), _verdict_of(Category.EARLY, F.col("where")))
+    return early.when(known & (lateness > late_after_ms), _verdict_of(Category.LATE, F.col("where")))
 
 
 def _behind_deadline(late_after_ms: int | None) -> Column:
@@ -159,7 +161,7 @@ def _behind_deadline(late_after_ms: int | None) -> Column:
     behind = (first["due_ms"] == record["due_ms"]) & (
         first["delivered_ms"] > F.col("expires_ms") + COMMITTED_WITHIN_MS
     )
-    return F.when(behind & ~_is_repeat(), _verdict_of(Category.BEHIND_DEADLINE, _where()))
+    return F.when(behind & ~_is_repeat(), _verdict_of(Category.BEHIND_DEADLINE, F.col("where")))
 
 
 def _nothing() -> Column:
@@ -191,27 +193,28 @@ def _verdict_of(category: Category, detail: Column) -> Column:
     return F.struct(F.lit(category.value).alias("category"), detail.cast("string").alias("detail"))
 
 
-def _where() -> Column:
+def _where(partitions: Partitions) -> Column:
     def place(copy: Column) -> Column:
-        return F.concat(copy["partition"].cast("string"), F.lit("/"), copy["offset"].cast("string"))
+        return F.concat(name_of(copy["partition"], partitions), F.lit("/"), copy["offset"].cast("string"))
 
     return F.concat(F.lit("in the topic at "), F.concat_ws(", ", F.transform("copies", place)))
 
 
 def _against_the_audit() -> Column:
     outcomes = F.concat_ws(", ", F.transform("ends", lambda end: end["outcome"]))
-    return F.concat(F.lit("in the audit: "), outcomes, F.lit("; "), _where())
+    return F.concat(F.lit("in the audit: "), outcomes, F.lit("; "), F.col("where"))
 
 
-def _finding(found: DataFrame, run: int) -> DataFrame:
+def _finding(found: DataFrame, run: int, partitions: Partitions) -> DataFrame:
     """An orphan's place is that of which its id speaks, as far as it can be read."""
     record = F.coalesce("record", "ended")
     parts = F.regexp_extract
-    pattern = r"\.(\d{1,9})\.(\d{1,18})\.(\d{1,18})(~\d+)?$"
-    shard, offset, due = (F.try_to_number(parts("id", pattern, i), F.lit("9" * 18)) for i in (1, 2, 3))
+    pattern = r"\.([^.]+)\.(\d{1,18})\.(\d{1,18})(~\d+)?$"
+    shard = number_of(parts("id", pattern, 1), partitions)
+    offset, due = (F.try_to_number(parts("id", pattern, i), F.lit("9" * 18)) for i in (2, 3))
     placed = found.withColumns(
         {
-            "shard": F.coalesce(record["shard"], shard.cast("int"), F.lit(-1)),
+            "shard": F.coalesce(record["shard"], shard, F.lit(-1)),
             "offset": F.coalesce(record["offset"], offset.cast("long"), F.lit(-1).cast("long")),
             "due_ms": F.coalesce(record["due_ms"], F.get("copies", F.lit(0))["due_ms"], due.cast("long")),
             "accepted_ms": record["accepted_ms"],

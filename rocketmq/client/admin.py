@@ -8,7 +8,14 @@ from rocketmq.client.links import Links
 from rocketmq.client.nameservers import NameServers
 from rocketmq.client.refusals import check
 from rocketmq.errors import Malformed, Unreachable
-from rocketmq.wire.bodies import MASTER_ID, Queue, decode_locked, encode_group, encode_locks
+from rocketmq.wire.bodies import (
+    MASTER_ID,
+    Queue,
+    decode_locked,
+    decode_topic_attributes,
+    encode_group,
+    encode_locks,
+)
 from rocketmq.wire.codes import Request
 from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import CreateTopic, DeleteSubscriptionGroup, Permission, TopicOf
@@ -56,6 +63,11 @@ class Administration:
         )
         self._ask(broker, Command(Request.UPDATE_AND_CREATE_TOPIC, header.to_fields()))
         self._names.forget(topic)
+
+    def topic_attributes(self, topic: str, broker: str) -> dict[str, str]:
+        """The topic's attributes on this broker, without those that have their defaults."""
+        answer = self._ask(broker, Command(Request.GET_TOPIC_CONFIG, TopicOf(topic).to_fields()))
+        return decode_topic_attributes(answer.body)
 
     def delete_topic(self, topic: str, broker: str) -> None:
         """From this broker; the name servers keep its route until they learn of it, or the broker registers again."""

@@ -115,6 +115,12 @@ def decode_topic_list(body: bytes | memoryview) -> list[str]:
     return _texts(loads_object(body), "topicList")
 
 
+def decode_topic_attributes(body: bytes | memoryview) -> dict[str, str]:
+    """Of GET_TOPIC_CONFIG (`TopicConfig.attributes`): `cleanup.policy` and others. Raises Malformed."""
+    found = loads_object(body).get("attributes") or {}
+    return {name: str(value) for name, value in _object("attributes", found).items()}
+
+
 def encode_cluster(brokers: Iterable[BrokerAddresses]) -> bytes:
     clusters: dict[str, list[str]] = {}
     table = {}

@@ -24,7 +24,6 @@ from mq.contract import (
     Append,
     Assigned,
     Audited,
-    Claim,
     Delivery,
     DispatchBatch,
     Event,
@@ -221,7 +220,7 @@ class SuiteSink:
 
 
 class SuiteClaim:
-    def __init__(self, claim: Claim, names: "Translation") -> None:
+    def __init__(self, claim: Any, names: "Translation") -> None:
         self._claim, self._names = claim, names
 
     def append(self, records: Sequence[Append]) -> None:

@@ -13,6 +13,14 @@ from tests.contract import on_brokers
 from tests.contract.on_brokers import NAMESPACE, Translation, wrap
 
 
+class SuiteClaim(on_brokers.SuiteClaim):
+    @property
+    def session(self) -> Session:
+        """With the only broker."""
+        found: Session = self._claim.sessions[BROKER]
+        return found
+
+
 class SuiteQueue(on_brokers.SuiteQueue):
     """`partitions` are those of the topics it makes; the limit of a record is the adapter's, for all topics."""
 
@@ -32,6 +40,9 @@ class SuiteQueue(on_brokers.SuiteQueue):
 
     def _make(self, name: str) -> None:
         self._broker.admin.create_topic(name, BROKER, self._partitions)
+
+    def claim(self, name: str) -> SuiteClaim:
+        return SuiteClaim(self._queue.claim(name), self._names)
 
     def session(self, shard: Shard) -> Session | None:
         """The open one with the shard's broker, where the shard is assigned to the only worker."""

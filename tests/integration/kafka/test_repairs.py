@@ -43,7 +43,7 @@ def lost(place: Place, queue: KafkaQueue) -> RepairPlan:
         for at in places
         for due_ms in [at.appended_at_ms + 1]
     ]
-    read_to = {int(name): queue.offsets(names.audit, name)[1] for name in queue.topic(names.audit).partitions}
+    read_to = {name: queue.offsets(names.audit, name)[1] for name in queue.topic(names.audit).partitions}
     cluster = Cluster("kafka", queue.identity(), place.namespace)
     return RepairPlan(cluster=cluster, run=1, at_ms=0, audit=read_to, messages=messages, more=0)
 

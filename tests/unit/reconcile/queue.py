@@ -39,6 +39,9 @@ class FakeQueue:
     def cluster(self) -> Cluster:
         return self.name
 
+    def number_by(self, brokers: Sequence[str]) -> None:
+        """Its partitions have numbers."""
+
     def held(self) -> Held:
         buffers = {
             topic: Buffer(

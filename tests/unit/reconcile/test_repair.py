@@ -6,16 +6,24 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from delayline.buffer.outcome import REPAIR, AuditRow, Outcome, decode_audit, encode_audit, encode_low_water
+from delayline.buffer.outcome import (
+    REPAIR,
+    AuditRow,
+    Outcome,
+    decode_audit,
+    encode_audit,
+    encode_low_water,
+    spread,
+)
 from delayline.buffer.record import encode_rules
-from delayline.records.message import Header, Key
+from delayline.records.message import Header, Key, Shard
 from delayline.records.record import decode_body, encode_body
 from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, Audited
 from mq.errors import ClaimLost, QueueUnavailable
 from reconcile.errors import CannotJudge, OtherCluster
 from reconcile.logic.plan import Cluster
-from reconcile.repair import UNREPAIRABLE, Repair, RepairStep, Verdict
+from reconcile.repair import UNREPAIRABLE, Repair, RepairStep, Verdict, audit_partition
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan
 from tests.unit.delay_service.core.test_claims import HOUR, MINUTE, SECOND, delay, ids, own, restart
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
@@ -48,9 +56,7 @@ def lose(bench: Bench, *headers: Header, times: int = 1) -> list[LostMessage]:
 
 
 def plan_of(bench: Bench, *messages: LostMessage, **changes: object) -> RepairPlan:
-    read = {
-        int(name): bench.queue.offsets(NAMES.audit, name)[1] for name in bench.queue.topic(NAMES.audit).partitions
-    }
+    read = {name: bench.queue.offsets(NAMES.audit, name)[1] for name in bench.queue.topic(NAMES.audit).partitions}
     cluster = Cluster("embedded", bench.queue.identity(), "delayline")
     plan = RepairPlan(cluster=cluster, run=1, at_ms=0, audit=read, messages=list(messages), more=0)
     return msgspec.structs.replace(plan, **changes)
@@ -231,7 +237,21 @@ def test_a_plan_from_before_what_is_left_of_the_audit_is_refused(bench: Bench) -
     (lost,) = lose(bench)
     end = bench.queue.offsets(NAMES.audit, "0")[1]
     with pytest.raises(CannotJudge, match="new plan"):
-        repair_of(bench).look(plan_of(bench, lost, audit={0: end + 1}))
+        repair_of(bench).look(plan_of(bench, lost, audit={"0": end + 1}))
+
+
+def test_a_partition_of_the_audit_that_is_away_may_hold_an_outcome(bench: Bench) -> None:
+    (lost,) = lose(bench)
+    with pytest.raises(CannotJudge, match=r"audit, partition broker-a:3, is not there now"):
+        repair_of(bench).look(plan_of(bench, lost, audit={"0": 0, "broker-a:3": 7}))
+
+
+def test_a_row_goes_where_the_rows_of_its_shard_are() -> None:
+    names = ["broker-a:0", "broker-a:1", "broker-b:0", "broker-b:1"]
+    shards = [Shard("orders", name) for name in ("broker-b:0", "broker-b:1", "broker-a:7")]
+    assert {audit_partition(shard, names).rpartition(":")[0] for shard in shards} == {"broker-a", "broker-b"}
+    assert all(audit_partition(shard, names).startswith(shard.partition[:9]) for shard in shards)
+    assert audit_partition(ORDERS, [str(number) for number in range(5)]) == str(spread(ORDERS, 5))
 
 
 def test_no_verdict_is_given_while_an_outcome_may_be_hidden(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,10 @@ class Requests:
     def consumers(self, _: str, __: Queue) -> list[str]:
         return list(self._broker.members)
 
+    def leave(self, _: Queue, client_id: str, **__: Any) -> None:
+        if client_id in self._broker.members:
+            self._broker.members.remove(client_id)
+
     def close(self) -> None:
         self.is_open = False
         if self.client_id in self._broker.members:
@@ -151,10 +155,10 @@ class Worker:
     def __init__(self, name: str, broker: BrokerInMemory, at: str = "a") -> None:
         """`at` is the broker's name."""
         settings = RocketmqSettings(name_servers="a:1", namespace="ns")
-        clock, cluster, requests = ManualClock(), CLUSTER, Requests(broker)
+        clock, cluster, requests = ManualClock(), Answering(), Requests(broker)
         pinned = SimpleNamespace(broker=requests, close=requests.close)
         admin = SimpleNamespace(create_group=noted, runtime=lambda _: {"bootTimestamp": "1"})
-        client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: _Live(pinned, requests))
+        client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: Live(pinned, requests))
         reader: Any = Requests(broker)
         self.name, self._broker = name, broker
         self.shard = Shard(SHARD.topic, f"{at}:0")
@@ -205,7 +209,7 @@ def sink_of(*workers: Worker) -> RocketmqSink:
     batches: Any = SimpleNamespace(rounds=lambda part: at[part.shard].rounds(part))
     return RocketmqSink(
         first.name,
-        CLUSTER,
+        Answering(),  # type: ignore[arg-type]
         batches,
         lambda shard: at[shard].hold(),
         ManualClock(),
@@ -215,7 +219,14 @@ def sink_of(*workers: Worker) -> RocketmqSink:
     )
 
 
-class _Live:
+class Answering:
+    """A cluster without troubles."""
+
+    def __init__(self) -> None:
+        self.telling, self.stored = nullcontext, noted
+
+
+class Live:
     """A pinned connection, open as long as its requests are."""
 
     def __init__(self, pinned: Any, requests: Requests) -> None:
@@ -232,6 +243,3 @@ def noted(*_: Any, **__: Any) -> None:
 
 def _members(bodies: Sequence[bytes]) -> list[BatchMember]:
     return [BatchMember(body) for body in bodies]
-
-
-CLUSTER: Any = SimpleNamespace(telling=nullcontext, stored=noted)

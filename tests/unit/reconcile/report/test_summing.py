@@ -4,13 +4,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from reconcile.directory.runs import spared
 from reconcile.logic.advance import Judgement, Task
 from reconcile.logic.closing import Closing, Due, View
 from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.manifest import AuditGap, Judged, Manifest, Marks, Shard, Topic, Totals
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.logic.plan import Cluster, Mark, Range
-from reconcile.report.summary import NotJudged, State, Summary, TopicSummary
-from reconcile.report.summing import Rows, exit_code, ledger_of, summarise
+from reconcile.report.repair_plan import decode_repair_plan, encode_repair_plan, repair_plan
+from reconcile.report.summary import Finding, NotJudged, State, Summary, TopicSummary
+from reconcile.report.summing import Rows, exit_code, ledger_of, outward, summarise
 from reconcile.settings import JobSettings
 
 NOW = 1_000 * HOUR_MS
@@ -190,3 +193,28 @@ def test_a_gap_that_was_not_reported_is_reported_but_not_what_is_known_anew() ->
 def test_an_unreported_run_whose_summary_is_gone_is_no_good_day() -> None:
     summary = summary_of(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(is_before_reported=False))
     assert (summary.exit_code, summary.not_judged[0].what, summary.reports_from) == (3, "unreported", 0)
+
+
+# --- partitions that have names
+
+TWO = Partitions(("broker-b", "broker-a"))
+LOST = Finding(category="missing", topic="orders", shard=1031, offset=5, buffer="b", id="i", due_ms=7)
+
+
+def test_a_finding_names_partitions_as_the_queue_does() -> None:
+    finding = replace(LOST, detail="delivered at 7, audit 1025/17; re-appended at offset 3")
+    found = outward(finding, TWO)
+    assert (found.shard, found.detail) == (
+        "broker-a:7",
+        "delivered at 7, audit broker-a:1/17; re-appended at offset 3",
+    )
+    assert outward(finding, NUMBERS) == finding
+
+
+def test_a_repair_plan_names_them_too_and_its_records_are_spared() -> None:
+    cluster = Cluster("rocketmq", "c1", "ns")
+    made = repair_plan(cluster, 1, 0, {0: 3, 1031: 4}, [LOST], 1, partitions=TWO)
+    plan = decode_repair_plan(encode_repair_plan(made))
+    assert plan.audit == {"broker-b:0": 3, "broker-a:7": 4}
+    assert [one.shard for one in plan.messages] == ["broker-a:7"]
+    assert spared({"orders": {1031: 9, 7: 9}}, [plan], TWO) == {"orders": {1031: 5, 7: 9}}
