@@ -31,7 +31,7 @@ CAUGHT: tuple[tuple[Mutant, Callable[[Scene], None]], ...] = (
             "claim-held",
             value(
                 written(
-                    "{${key}: (${generators[0].ifs[0].func}.__self__._owned[${key}], ${value}[1])"
+                    "{${key}: ${value}._replace(owned=${generators[0].ifs[0].func}.__self__._owned[${key}])"
                     " for ${generators[0].target} in ${generators[0].iter}}"
                 )
             ),
