@@ -118,7 +118,8 @@ def test_threads_that_need_the_same_buffer_at_once_make_one(queue: LocalQueue) -
 
 def test_nobodys_shard_is_handed_over_without_a_cursor(queue: LocalQueue) -> None:
     topic_id = queue.ensure_buffer("orders", DEFAULT_RULES).topic_id
-    assert queue.takeover(SHARD) == (None, topic_id)
+    found = queue.takeover(SHARD)
+    assert (found.cursor, found.topic_id) == (None, topic_id)
 
 
 def test_a_shard_is_handed_over_with_its_last_cursor(queue: LocalQueue) -> None:

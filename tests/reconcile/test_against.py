@@ -158,6 +158,7 @@ def test_a_comparison_of_no_window_cannot_judge(place: Place) -> None:
     assert (verdict.exit_code, [one.what for one in verdict.summary.not_judged]) == (3, ["nothing"])
 
 
+@pytest.mark.thorough
 def test_what_the_ledger_has_dropped_is_not_compared_and_nothing_of_it_is_an_orphan(place: Place) -> None:
     world, day_ms = place.world, 24 * HOUR_MS
     old = world.send("orders", 0, 10 * MINUTE_MS)
