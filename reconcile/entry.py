@@ -4,10 +4,10 @@ needed."""
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from delayline.clock import Clock
 from delayline.config import Settings
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from reconcile.notices import Hear
     from reconcile.readers.contract import Reader
     from reconcile.spark.job import RunVerdict
+
+T = TypeVar("T")
 
 INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
 
@@ -153,26 +155,19 @@ def _reader(job: JobSettings, settings: Settings, spark: "SparkSession", clock: 
 def _kafka(settings: Settings) -> "KafkaSettings":
     from mq.kafka.settings import KafkaSettings
 
-    mq = settings.mq
-    return KafkaSettings(
-        bootstrap_servers=mq.bootstrap_servers,
-        namespace=settings.namespace,
-        topics_create=False,
-        set_aside_bytes_max=mq.set_aside_bytes_max,
-        properties=mq.client_properties(),
-    )
+    own = {"bootstrap_servers": settings.mq.bootstrap_servers, "set_aside_bytes_max": settings.mq.set_aside_bytes_max}
+    return _of_brokers(KafkaSettings, settings, **own)
 
 
 def _rocketmq(settings: Settings) -> "RocketmqSettings":
     from mq.rocketmq.settings import RocketmqSettings
 
-    mq = settings.mq
-    return RocketmqSettings(
-        name_servers=mq.bootstrap_servers,
-        namespace=settings.namespace,
-        topics_create=False,
-        properties=mq.client_properties(),
-    )
+    return _of_brokers(RocketmqSettings, settings, name_servers=settings.mq.bootstrap_servers)
+
+
+def _of_brokers(kind: Callable[..., T], settings: Settings, **own: Any) -> T:
+    """Of a reader: what every kind of brokers has in common, and what is the kind's `own`."""
+    return kind(namespace=settings.namespace, topics_create=False, properties=settings.mq.client_properties(), **own)
 
 
 def _files(job: JobSettings, spark: "SparkSession") -> "Files":

@@ -28,7 +28,7 @@ from reconcile.frames.schemas import ACCEPTED, DELIVERED
 from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.readers.ranges import TopicRange, check_held
+from reconcile.readers.ranges import TopicRange, by_topic, check_held
 from reconcile.readers.work import frame, translated_errors
 
 LANES = 4
@@ -97,11 +97,8 @@ class EmbeddedReader:
             return audit.parse(frame(spark, _EmbeddedAudit(self._place, lanes(tasks))))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
-        asked: dict[str, dict[int, Range]] = {}
-        for read in reads:
-            asked.setdefault(self._names.buffer(read.topic), {})[read.shard] = Range(read.start, read.end)
         with translated_errors():
-            self._check(asked)
+            self._check({self._names.buffer(topic): ranges for topic, ranges in by_topic(reads).items()})
             return frame(spark, _EmbeddedAccepted(self._place, lanes(reads)))
 
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:

@@ -36,13 +36,8 @@ from reconcile.frames.schemas import ACCEPTED, DELIVERED
 from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.readers.ranges import TopicRange, check_held, parts
+from reconcile.readers.ranges import TopicRange, audit_tasks, by_topic, check_held, delivered_tasks
 from reconcile.readers.work import frame, translated_errors
-
-AUDIT_TASK_RECORDS = 20_000
-"""Audit records in one task: up to 20 million outcomes."""
-
-DELIVERED_TASK_RECORDS = 500_000
 
 SETTLED_S = 30.0
 """How long a comparison waits for transactions that are open in the target topics: longer than those of workers."""
@@ -129,8 +124,7 @@ class KafkaReader:
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         with translated_errors():
-            for topic in {read.topic for read in reads}:
-                ranges = {read.shard: Range(read.start, read.end) for read in reads if read.topic == topic}
+            for topic, ranges in by_topic(reads).items():
                 self._check(self._names.buffer(topic), ranges)
             return self.buffer_rows(spark, [read for read in reads if read.start < read.end])
 
@@ -141,12 +135,7 @@ class KafkaReader:
 
     def audit_records(self, spark: SparkSession, ranges: Mapping[int, Range]) -> DataFrame:
         """Rows by `rows.RAW` of ranges that are held."""
-        tasks = [
-            TopicRange(self._names.audit, partition, *part)
-            for partition, planned in ranges.items()
-            for part in parts(planned, AUDIT_TASK_RECORDS)
-        ]
-        return frame(spark, _KafkaAudit(self._settings, tasks))
+        return frame(spark, _KafkaAudit(self._settings, audit_tasks(self._names.audit, ranges)))
 
     def buffer_rows(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         """`accepted` of ranges that are held and not empty."""
@@ -157,13 +146,12 @@ class KafkaReader:
             tasks = [task for topic in topics for task in self._since(topic, since_ms)]
             return frame(spark, _KafkaDelivered(self._settings, tasks))
 
-    def _since(self, topic: str, since_ms: int) -> "Iterator[TopicRange]":
+    def _since(self, topic: str, since_ms: int) -> list[TopicRange]:
         _, held = self._held(topic)
         starts = self._cluster.offsets_since(topic, list(held), since_ms)
-        for partition, (_, end) in held.items():
-            start = starts[partition]
-            for part in parts(Range(end if start < 0 else start, end), DELIVERED_TASK_RECORDS):
-                yield TopicRange(topic, partition, *part)
+        ends = {partition: end for partition, (_, end) in held.items()}
+        ranges = {number: Range(end if starts[number] < 0 else starts[number], end) for number, end in ends.items()}
+        return delivered_tasks(topic, ranges)
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """Retention deletes from the beginning, as the first record left in each partition shows."""

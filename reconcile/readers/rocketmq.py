@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -31,13 +31,8 @@ from reconcile.logic.partitions import QUEUES_MAX, Partitions
 from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.readers.ranges import check_held, parts
+from reconcile.readers.ranges import TopicRange, audit_tasks, by_topic, check_held, delivered_tasks
 from reconcile.readers.work import frame, translated_errors
-
-AUDIT_TASK_RECORDS = 20_000
-"""Audit records in one task: up to 20 million outcomes."""
-
-DELIVERED_TASK_RECORDS = 500_000
 
 
 class RocketmqReader:
@@ -126,18 +121,12 @@ class RocketmqReader:
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
         with translated_errors():
             self._check(self._names.audit, ranges)
-            tasks = [
-                _Task(self._names.audit, partition, *part)
-                for partition, planned in ranges.items()
-                for part in parts(planned, AUDIT_TASK_RECORDS)
-            ]
-            work = _Audit(self._settings, self._partitions, tasks)
+            work = _Audit(self._settings, self._partitions, audit_tasks(self._names.audit, ranges))
             return audit.parse(frame(spark, work), self._partitions)
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         with translated_errors():
-            for topic in {read.topic for read in reads}:
-                ranges = {read.shard: Range(read.start, read.end) for read in reads if read.topic == topic}
+            for topic, ranges in by_topic(reads).items():
                 self._check(self._names.buffer(topic), ranges)
             wanted = [read for read in reads if read.start < read.end]
             return frame(spark, _Accepted(self._settings, self._partitions, wanted))
@@ -166,11 +155,12 @@ class RocketmqReader:
             tasks = [task for topic in topics for task in self._since(topic, since_ms)]
             return frame(spark, _Delivered(self._settings, self._partitions, tasks))
 
-    def _since(self, topic: str, since_ms: int) -> "Iterator[_Task]":
+    def _since(self, topic: str, since_ms: int) -> list[TopicRange]:
+        ranges = {}
         for partition, (first, end) in self._ranges(self._target(topic)).items():
             start = max(first, self._reads.since(topic, self._partitions.name(partition), since_ms))
-            for part in parts(Range(min(start, end), end), DELIVERED_TASK_RECORDS):
-                yield _Task(topic, partition, *part)
+            ranges[partition] = Range(min(start, end), end)
+        return delivered_tasks(topic, ranges)
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """Brokers delete from the beginning, as the first record left in each queue shows."""
@@ -222,13 +212,6 @@ def _has_rules(record: LogRecord) -> bool:
 # --- what executors do
 
 
-class _Task(NamedTuple):
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
 @dataclass(frozen=True)
 class _Reading:
     """A work on a cluster: it is pickled, and has connections only while a task runs."""
@@ -242,14 +225,14 @@ class _Reading:
             name = self.partitions.name(partition)
             yield from chain.from_iterable(reads.read(topic, name, *part) for part in ranges)
 
-    def records(self, task: _Task) -> Iterator[Sequence[LogRecord]]:
+    def records(self, task: TopicRange) -> Iterator[Sequence[LogRecord]]:
         return self.reading(task.topic, task.partition, [Range(task.start, task.end)])
 
 
 class _Audit(_Reading):
     schema = rows.RAW
 
-    def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
+    def run(self, task: TopicRange) -> Iterator[pa.RecordBatch]:
         return rows.raw(task.partition, (list(map(rows.value_of, chunk)) for chunk in self.records(task)))
 
 
@@ -265,13 +248,13 @@ class _Accepted(_Reading):
 class _Delivered(_Reading):
     schema = DELIVERED
 
-    def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
+    def run(self, task: TopicRange) -> Iterator[pa.RecordBatch]:
         for chunk in self.records(task):
             if found := [row for record in chunk if (row := _delivered(task, record)) is not None]:
                 yield rows.batch(DELIVERED, list(zip(*found, strict=True)))
 
 
-def _delivered(task: _Task, record: LogRecord) -> tuple[Any, ...] | None:
+def _delivered(task: TopicRange, record: LogRecord) -> tuple[Any, ...] | None:
     """None for what did not come from here."""
     if (delivery := rows.delivery(record.body)) is None:
         return None

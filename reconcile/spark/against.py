@@ -174,9 +174,8 @@ class _Comparison:
         # An hour more: what was delivered too early is seen, and clocks may differ.
         since_ms = first_ms - HOUR_MS if stamps_deliveries else 0
         delivered = self._reader.delivered(spark, sorted({span.topic for span in self._spans}), since_ms)
-        unread = _unread(
-            self._manifest, self._reader.held()
-        )  # after `delivered`: whatever it sees was accepted by now
+        # After `delivered`: whatever that sees was accepted by now.
+        unread = _unread(self._manifest, self._reader.held())
         late_after_ms = settings.late_after_ms if stamps_deliveries else None
         run, partitions = self._manifest.run, self._manifest.partitions
         verdicts = targets.verdicts(accepted, done, delivered, run, late_after_ms, partitions)

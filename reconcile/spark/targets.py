@@ -96,10 +96,10 @@ def _verdict() -> Column:
     is_delivered = F.exists(ends, _is_delivery)
     elsewhere = F.exists(ends, lambda end: (end["outcome"] == "delivered") & ~_is_delivery(end))
     cancelled = F.exists(ends, lambda end: end["outcome"] == "cancelled")
-    nobody = F.col("record").isNull() & F.col("ended").isNull() & ~F.col("moved")
+    never_accepted = F.col("record").isNull() & F.col("ended").isNull() & ~F.col("moved")
     silent = (F.size(ends) == 0) & ~F.col("moved")
     return (
-        F.when(nobody, _verdict_of(Category.ORPHAN, F.col("where")))
+        F.when(never_accepted, _verdict_of(Category.ORPHAN, F.col("where")))
         .when(copies > 1, _verdict_of(Category.DUPLICATED, F.col("where")))
         .when(
             (copies == 0) & is_delivered,

@@ -196,9 +196,9 @@ def test_nobody_knows_the_rules_before_a_change_that_the_cursor_has_passed(
 def test_a_long_stretch_of_the_audit_is_read_in_parts_and_whole(
     spark: "SparkSession", place: Place, reader: "KafkaReader", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reconcile.readers import kafka
+    from reconcile.readers import ranges
 
-    monkeypatch.setattr(kafka, "AUDIT_TASK_RECORDS", 2)
+    monkeypatch.setattr(ranges, "AUDIT_TASK_RECORDS", 2)
     shard = Shard(place.topic, "0")
     outcomes = [
         [AuditRow(10 * number + one, "a", 5, 6, Outcome.DELIVERED) for one in range(2)] for number in range(5)

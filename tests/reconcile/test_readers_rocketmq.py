@@ -145,9 +145,9 @@ def keep(place: Place, cursor: Cursor) -> None:
 def test_a_long_stretch_of_the_audit_is_read_in_parts_and_whole(
     spark: "SparkSession", place: Place, reader: "RocketmqReader", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reconcile.readers import rocketmq as of_rocketmq
+    from reconcile.readers import ranges
 
-    monkeypatch.setattr(of_rocketmq, "AUDIT_TASK_RECORDS", 2)
+    monkeypatch.setattr(ranges, "AUDIT_TASK_RECORDS", 2)
     shard = Shard(place.topic, part(0))
     batches = [[AuditRow(number, "a", 5, 6, Outcome.DELIVERED)] for number in range(5)]
     place.write(place.names.audit, *(body for some in batches for body in encode_audit(shard, 1, 7, some)))
