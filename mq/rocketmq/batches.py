@@ -102,11 +102,10 @@ class Batches:
         """Brokers leave the right to write into a topic to their clients, which see it in the route: so do we. Raises
         DeliveryRefused."""
         try:
-            queue = self._cluster.queue(shard.topic, shard.partition)
-            held = self._cluster.recall(shard.topic).brokers.get(shard.broker)
+            queue, held = self._cluster.queue_held(shard.topic, shard.partition)
         except (TopicUnknown, PartitionUnknown) as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
-        if held is not None and not held.is_writable:
+        if not held.is_writable:
             detail = f"topic {shard.topic!r} may not be written on {shard.broker}"
             raise DeliveryRefused(shard, detail, of_record=False)
         return queue

@@ -145,6 +145,21 @@ class RocketmqCluster:
         with self.telling("listing topics"):
             return self._client.admin.topics()
 
+    def buffers(self) -> dict[str, str]:
+        """Names of all buffers, by target topic."""
+        names = map(self._names.back, self.all_wire_names())
+        return {target: name for name in names if (target := self._names.names.target(name)) is not None}
+
+    def shards(self, look: Callable[[str], TopicOnBrokers]) -> Iterator[tuple[Shard, Queue]]:
+        """All there are, with their journals; `look` is `describe` or `recall`."""
+        for target, name in self.buffers().items():
+            try:
+                places = look(name).places
+            except TopicUnknown:
+                continue  # it is only just being made, or was deleted
+            for place in places:
+                yield Shard(target, place.name), place.of(self._names.journal(target))
+
     def masters(self) -> list[str]:
         """Names of brokers that take writes, in order."""
         with self.telling("listing brokers"):
@@ -181,6 +196,10 @@ class RocketmqCluster:
 
     def queue(self, topic: str, partition: str) -> Queue:
         """Where the partition is."""
+        return self.queue_held(topic, partition)[0]
+
+    def queue_held(self, topic: str, partition: str) -> tuple[Queue, Held]:
+        """Where the partition is, and what its broker has of the topic."""
         place = place_of(partition, topic)
         found = self.recall(topic)
         held = found.brokers.get(place.broker)
@@ -189,7 +208,7 @@ class RocketmqCluster:
             held = found.brokers.get(place.broker)
         if held is None or place.queue_id >= held.queues:
             raise PartitionUnknown(f"{topic} has no partition {partition!r}")
-        return place.of(found.wire)
+        return place.of(found.wire), held
 
     def range(self, queue: Queue) -> tuple[int, int]:
         """(first offset held, offset behind the last that can be read, or that we know to be stored). What was

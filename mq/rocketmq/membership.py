@@ -16,11 +16,11 @@ from delayline.errors import UnknownFormat
 from delayline.process import logs, threads
 from delayline.records.message import Shard
 from mq.contract import Event
-from mq.errors import PartitionUnknown, QueueError, TopicUnknown
+from mq.errors import PartitionUnknown, QueueError
 from mq.rocketmq.broker_member import LEAVE_S, BrokerMember
 from mq.rocketmq.buffers import OwnTopics
 from mq.rocketmq.cluster import RocketmqCluster
-from mq.rocketmq.naming import Place, place_of
+from mq.rocketmq.naming import place_of
 from mq.rocketmq.ownership import Holding, Ownership
 from mq.rocketmq.retention import RetentionWatch
 from mq.rocketmq.session import Session
@@ -139,24 +139,15 @@ class SessionMembership:
     def _find(self) -> None:
         """What shards there are. A broker that is not registered, or not all the while, does not count."""
         masters = set(self._cluster.masters())
-        names, wire_names = self._settings.names, self._settings.wire_names
         found: dict[str, dict[Shard, Queue]] = defaultdict(dict, {broker: {} for broker in masters})
-        for name in map(wire_names.back, self._cluster.all_wire_names()):
-            if (target := names.target(name)) is not None:
-                for place in self._places(name):
-                    found[place.broker][Shard(target, place.name)] = place.of(wire_names.journal(target))
+        for shard, journal in self._cluster.shards(self._cluster.describe):
+            found[journal.broker][shard] = journal
         masters &= set(self._cluster.masters())
         for broker, shards in found.items():
             if broker not in self._members and shards:
                 self._members[broker] = self._member(broker)
             if broker in self._members and broker in masters:
                 self._members[broker].know(shards)
-
-    def _places(self, buffer: str) -> list[Place]:
-        try:
-            return self._cluster.describe(buffer).places
-        except TopicUnknown:
-            return []  # it is only just being made, or was deleted
 
     def _member(self, broker: str) -> BrokerMember:
         return BrokerMember(

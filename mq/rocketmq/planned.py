@@ -40,7 +40,7 @@ class PlannedReads:
         patience_s: float = PATIENCE_S,
     ) -> None:
         """Sends no request yet. `rest` waits so many seconds."""
-        self._names, self._wire_names = settings.names, settings.wire_names
+        self._wire_names = settings.wire_names
         self._clock, self._rest, self._patience_s = clock, rest or Event().wait, patience_s
         self._client = Client(settings.client())
         self.cluster = RocketmqCluster(settings, self._client, clock)
@@ -55,9 +55,7 @@ class PlannedReads:
 
     def buffers(self) -> dict[str, TopicOnBrokers]:
         """By target topic."""
-        names = map(self._wire_names.back, self.cluster.all_wire_names())
-        targets = {target: name for name in names if (target := self._names.target(name)) is not None}
-        return {target: self.cluster.describe(name) for target, name in sorted(targets.items())}
+        return {target: self.cluster.describe(name) for target, name in sorted(self.cluster.buffers().items())}
 
     def range(self, topic: str, partition: str) -> tuple[int, int]:
         """(first offset held, offset behind the last). Raises TopicUnknown, PartitionUnknown as well."""

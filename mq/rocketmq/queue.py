@@ -14,7 +14,7 @@ from delayline.records.message import Shard
 from delayline.schedule.rules import Rules
 from mq.broker_clock import BrokerClock
 from mq.contract import Append, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
-from mq.errors import NotDoneHere, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
+from mq.errors import NotDoneHere, QueueClosed, QueueError, QueueUnavailable
 from mq.making import Making
 from mq.rocketmq.appends import Appends
 from mq.rocketmq.batches import Batches
@@ -23,7 +23,7 @@ from mq.rocketmq.claim import RocketmqClaim
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import Journals, State
 from mq.rocketmq.membership import SessionMembership
-from mq.rocketmq.naming import Place, place_of
+from mq.rocketmq.naming import place_of
 from mq.rocketmq.ownership import Holding, Ownership
 from mq.rocketmq.session import writer_of
 from mq.rocketmq.settings import RocketmqSettings
@@ -279,21 +279,12 @@ class RocketmqQueue:
         """By the journals: who has claimed a shard last, and not let go of it. Brokers are asked at once, and those
         that do not answer soon are left out with their shards."""
         self._check()
-        places: dict[str, list[tuple[Shard, Queue]]] = defaultdict(list)
-        for name in map(self._wire_names.back, self._cluster.all_wire_names()):
-            if (topic := self._names.target(name)) is not None:
-                for place in self._places(name):
-                    journal = place.of(self._wire_names.journal(topic))
-                    places[place.broker].append((Shard(topic, place.name), journal))
-        asked = [self._asking.submit(self._owners_of, journals) for journals in places.values()]
+        of_broker: dict[str, list[tuple[Shard, Queue]]] = defaultdict(list)
+        for shard, journal in self._cluster.shards(self._cluster.recall):
+            of_broker[journal.broker].append((shard, journal))
+        asked = [self._asking.submit(self._owners_of, journals) for journals in of_broker.values()]
         answered, _ = wait(asked, OWNERS_S)
         return {shard: owner for answer in answered for shard, owner in answer.result().items()}
-
-    def _places(self, buffer: str) -> Sequence[Place]:
-        try:
-            return self._cluster.recall(buffer).places
-        except TopicUnknown:
-            return ()  # it is only just being made, or was deleted
 
     def _owners_of(self, journals: Sequence[tuple[Shard, Queue]]) -> dict[Shard, Owner]:
         """Of shards of one broker, up to the first without an answer."""

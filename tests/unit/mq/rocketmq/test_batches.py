@@ -29,6 +29,9 @@ class Cluster:
     def queue(self, topic: str, partition: str) -> Queue:
         return Queue(topic, *partition.split(":"))  # type: ignore[arg-type]
 
+    def queue_held(self, topic: str, partition: str) -> tuple[Queue, Held]:
+        return self.queue(topic, partition), Held(1, True, 4)
+
     def recall(self, topic: str) -> TopicOnBrokers:
         return TopicOnBrokers(topic, topic, {broker: Held(1, True, 4) for broker in self._brokers})
 
