@@ -1,6 +1,6 @@
 """What an examination finds, and how it is printed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 Level = Literal["ok", "warn", "fail"]
@@ -13,6 +13,22 @@ class Finding(NamedTuple):
     check: str
     detail: str
     advice: str = ""
+
+
+TOPICS_MAX = 200
+"""An examination looks at so many one by one, with a few questions each."""
+
+
+def no_answer(queue: str, servers: str, node: str, error: Exception) -> Finding:
+    """Of a cluster; `node` is what answers for it."""
+    advice = f"is mq.bootstrap_servers right, is a {node} up, and do mq.properties have what it asks for?"
+    return Finding("fail", "queue", f"{queue} at {servers} does not answer: {error}", advice)
+
+
+def left_out(enabled: Sequence[str]) -> Iterator[Finding]:
+    """Where there are more topics than are looked at."""
+    if len(enabled) > TOPICS_MAX:
+        yield Finding("warn", "topics", f"only {TOPICS_MAX} of {len(enabled)} topics were looked at")
 
 
 def failed(findings: Sequence[Finding]) -> bool:

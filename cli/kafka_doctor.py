@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from cli.findings import Finding
+from cli.findings import TOPICS_MAX, Finding, left_out, no_answer
 from cli.kafka_rights import OWN, TARGETS, operations
 from delayline.config import Settings
 from mq.contract import ClockOffset
@@ -10,9 +10,6 @@ from mq.errors import QueueError, TopicUnknown
 from mq.kafka.admin.buffers import Change
 from mq.kafka.admin.cluster import Described
 from mq.kafka.queue import KafkaQueue
-
-TOPICS_MAX = 200
-"""Looked at one by one, a few questions each."""
 
 TARGET_RIGHTS = operations(TARGETS)
 OWN_RIGHTS = operations(OWN)
@@ -26,8 +23,7 @@ def examine_kafka(settings: Settings, queue: KafkaQueue, features: Mapping[str, 
     try:
         topics = queue.topics()
     except QueueError as error:
-        advice = "is mq.bootstrap_servers right, is a broker up, and do mq.properties have what it asks for?"
-        yield Finding("fail", "queue", f"Kafka at {servers} does not answer: {error}", advice)
+        yield no_answer("Kafka", servers, "broker", error)
         return
     yield Finding("ok", "queue", f"Kafka at {servers}, {len(topics)} topics of users")
     yield transactions(features)
@@ -38,8 +34,7 @@ def examine_kafka(settings: Settings, queue: KafkaQueue, features: Mapping[str, 
     for topic in enabled[:TOPICS_MAX]:
         yield from _target(queue, topic)
     yield from _own(settings, queue, enabled[:TOPICS_MAX])
-    if len(enabled) > TOPICS_MAX:
-        yield Finding("warn", "topics", f"only {TOPICS_MAX} of {len(enabled)} topics were looked at")
+    yield from left_out(enabled)
     yield _clock(settings, queue)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from cli.findings import Finding
+from cli.findings import TOPICS_MAX, Finding, left_out, no_answer
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.records.message import Shard
@@ -11,9 +11,6 @@ from mq.rocketmq.body import BATCH_BYTES_MAX
 from mq.rocketmq.queue import RocketmqQueue
 from mq.rocketmq.retention import SHARE_MAX
 
-TOPICS_MAX = 200
-"""Looked at one by one, a few questions for each of their queues."""
-
 
 def examine_rocketmq(settings: Settings, queue: RocketmqQueue, clock: Clock) -> Iterator[Finding]:
     servers = settings.mq.bootstrap_servers
@@ -21,8 +18,7 @@ def examine_rocketmq(settings: Settings, queue: RocketmqQueue, clock: Clock) -> 
         topics = queue.topics()
         brokers = queue.masters()
     except QueueError as error:
-        advice = "is mq.bootstrap_servers right, is a name server up, and do mq.properties have what it asks for?"
-        yield Finding("fail", "queue", f"RocketMQ at {servers} does not answer: {error}", advice)
+        yield no_answer("RocketMQ", servers, "name server", error)
         return
     yield Finding("ok", "queue", f"RocketMQ at {servers}, {len(brokers)} brokers, {len(topics)} topics of users")
     for name in brokers:
@@ -30,8 +26,7 @@ def examine_rocketmq(settings: Settings, queue: RocketmqQueue, clock: Clock) -> 
     enabled = [topic for topic in topics if settings.is_delay_enabled(topic)]
     for topic in enabled[:TOPICS_MAX]:
         yield from _waiting(queue, topic, clock.now_ms())
-    if len(enabled) > TOPICS_MAX:
-        yield Finding("warn", "topics", f"only {TOPICS_MAX} of {len(enabled)} topics were looked at")
+    yield from left_out(enabled)
 
 
 def _broker(queue: RocketmqQueue, name: str) -> Iterator[Finding]:
