@@ -45,7 +45,7 @@ def rig(folder: str) -> Rig:
 
 
 def append_batches(on: Rig, batches: int) -> Lap:
-    """Batches of one producer, a few of them under way at a time, as a busy door has them."""
+    """Batches of one producer, a few of them under way at a time, as a busy API has them."""
     records = [Append(on.buffer, str(number % 4), on.body) for number in range(BATCH)]
     with measured() as lap:
         under_way = [on.queue.append(records) for _ in range(4)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from bench.over_http.ask import Door, at
+from bench.over_http.ask import Api, at
 from bench.over_http.fill import FIRST_MS, HORIZON_MS, KEYS, TOPIC, fill
 from bench.over_http.flow import Lateness, add_lateness, delivered, flowing
 from bench.over_http.server import Server, delayline
@@ -81,7 +81,7 @@ def _laps(
     """Milliseconds per kind of question; when nobody asked, and when somebody did (epoch ms). A lap warms up."""
     took_ms: dict[str, list[float]] = {}
     windows: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
-    questions = _Questions(Door(server.port), first_ms)
+    questions = _Questions(Api(server.port), first_ms)
     with flowing(server, TOPIC, PER_S):
         _ask(questions, lap_s, {})
         for _ in range(PAIRS):
@@ -109,8 +109,8 @@ def _ask(questions: "_Questions", lap_s: float, took_ms: dict[str, list[float]])
 class _Questions:
     """Each kind in turn, at moments within the 30 days."""
 
-    def __init__(self, door: Door, first_ms: int) -> None:
-        self._door = door
+    def __init__(self, api: Api, first_ms: int) -> None:
+        self._api = api
         self._first_ms = first_ms
         self._dice = random.Random(8)
         self._kinds = cycle(
@@ -166,10 +166,10 @@ class _Questions:
         return self._first_ms + self._dice.randrange(HORIZON_MS // 2)
 
     def _page(self, **filters: object) -> tuple[dict[str, Any], float]:
-        answer, ms = self._door.get(f"/v1/messages?{urlencode({'topic': TOPIC, 'page_size': 100, **filters})}")
+        answer, ms = self._api.get(f"/v1/messages?{urlencode({'topic': TOPIC, 'page_size': 100, **filters})}")
         if not answer["complete"]:
             raise RuntimeError("a list without some shards")
         return answer, ms
 
     def _histogram(self, **parameters: object) -> float:
-        return self._door.get(f"/v1/topics/{TOPIC}/histogram?{urlencode(parameters)}")[1]
+        return self._api.get(f"/v1/topics/{TOPIC}/histogram?{urlencode(parameters)}")[1]

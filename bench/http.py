@@ -1,7 +1,7 @@
 """The HTTP API: sends per CPU second of the whole process, from the request to the delivered record.
 
 `delayline serve` runs as a process of its own on the embedded queue, every message is delayed by a second and
-delivered, and all of that counts: door, queue with its fsyncs, index, dispatch. Beside it, in turns, runs a bare
+delivered, and all of that counts: HTTP, queue with its fsyncs, index, dispatch. Beside it, in turns, runs a bare
 Starlette route that reads the body and answers as many bytes, under the same uvicorn settings, so that what else the
 machine does hits both. How long a send takes is measured at half of the rate that the rounds have reached.
 

@@ -1,14 +1,14 @@
 """B10: the Kafka proxy as a pass-through, beside the broker itself and Kroxylicious in the same run.
 
 A topic that takes no delays; records of 1 KiB on 8 partitions, librdkafka's idempotent producer and its consumer.
-Doors take turns, and ratios are taken within each round, as the machine's own speed comes and goes. CPU is that of
-the proxy's process alone: where client, proxy and broker share few cores, throughput follows from it.
+Endpoints take turns, and ratios are taken within each round, as the machine's own speed comes and goes. CPU is
+that of the proxy's process alone: where client, proxy and broker share few cores, throughput follows from it.
 """
 
 from contextlib import ExitStack
 
 from bench.on_kafka.broker import Place
-from bench.on_kafka.doors import delayline, direct, kroxylicious
+from bench.on_kafka.endpoints import delayline, direct, kroxylicious
 from bench.on_kafka.laps import (
     PACED_MB_PER_S,
     ROUNDS,
@@ -46,18 +46,20 @@ def _measure(report: Report, servers: str, mb: float, paced_s: float) -> None:
     with ExitStack() as stack:
         straight = direct(servers)
         ours = stack.enter_context(delayline(servers, place.namespace, delayed_topics="none"))
-        doors = [straight, ours]
+        endpoints = [straight, ours]
         try:
-            doors.append(stack.enter_context(kroxylicious(servers)))
+            endpoints.append(stack.enter_context(kroxylicious(servers)))
         except Unavailable as reason:
             report.notes.append(f"No Kroxylicious beside it: {reason}.")
-        produce = in_turns(doors, lambda door: produced_anew(door, place, mb))
+        produce = in_turns(endpoints, lambda endpoint: produced_anew(endpoint, place, mb))
         produced(straight, place.topic, mb)
-        consume = in_turns(doors, lambda door: consumed(door, place.topic, mb))
+        consume = in_turns(endpoints, lambda endpoint: consumed(endpoint, place.topic, mb))
         paced_mb = PACED_MB_PER_S * paced_s
-        paced = in_turns(doors, lambda door: produced_anew(door, place, paced_mb, mb_per_s=PACED_MB_PER_S))
+        paced = in_turns(
+            endpoints, lambda endpoint: produced_anew(endpoint, place, paced_mb, mb_per_s=PACED_MB_PER_S)
+        )
         for what, rounds, wanted in (("produce", produce, PRODUCE_MIN), ("consume", consume, CONSUME_MIN)):
             add_rates(report, what, rounds, straight, ours, wanted)
-            for peer in doors[2:]:
+            for peer in endpoints[2:]:
                 add_rounds_ahead(report, what, rounds, ours, peer, AHEAD_MIN)
         add_latencies(report, paced, straight, ours, P50_MORE_MS, P99_MORE_MS)

@@ -6,7 +6,7 @@ topics. What goes straight to the broker carries the same headers.
 """
 
 from bench.on_kafka.broker import Place
-from bench.on_kafka.doors import delayline, direct
+from bench.on_kafka.endpoints import delayline, direct
 from bench.on_kafka.laps import PACED_MB_PER_S, ROUNDS, add_latencies, add_rates, in_turns, produced_anew
 from bench.on_kafka.rig import on_broker
 from bench.report import Report
@@ -31,13 +31,13 @@ def _measure(report: Report, servers: str, mb: float, paced_s: float) -> None:
     place = Place.make(servers)
     straight = direct(servers)
     with delayline(servers, place.namespace, delayed_topics=f"{place.topic}*") as ours:
-        doors = [straight, ours]
-        none = in_turns(doors, lambda door: produced_anew(door, place, mb))
-        some = in_turns(doors, lambda door: produced_anew(door, place, mb, delayed_share=DELAYED_SHARE))
+        endpoints = [straight, ours]
+        none = in_turns(endpoints, lambda endpoint: produced_anew(endpoint, place, mb))
+        some = in_turns(endpoints, lambda endpoint: produced_anew(endpoint, place, mb, delayed_share=DELAYED_SHARE))
         paced = in_turns(
-            doors,
-            lambda door: produced_anew(
-                door, place, PACED_MB_PER_S * paced_s, mb_per_s=PACED_MB_PER_S, delayed_share=DELAYED_SHARE
+            endpoints,
+            lambda endpoint: produced_anew(
+                endpoint, place, PACED_MB_PER_S * paced_s, mb_per_s=PACED_MB_PER_S, delayed_share=DELAYED_SHARE
             ),
         )
     add_rates(report, "none delayed", none, straight, ours, NONE_DELAYED_MIN)

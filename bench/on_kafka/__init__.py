@@ -1,14 +1,14 @@
 """What the Kafka benches share.
 
-    broker.py   a quiet broker of one node, topics on it, and loads that become readable all at once
-    rig.py      the broker and the worker, as most benches want them
-    reader.py   a read_committed reader of a target topic
-    child.py    processes beside the bench: started, asked, ended, never waited for without a limit
-    worker.py   such a process: the real worker over the real adapter
-    doors.py    ways to the broker: straight, through our proxy, through Kroxylicious
-    laps.py     laps of traffic through doors, in turns
-    traffic.py  the process that makes such traffic: a producer or a consumer
-    copy.py     such a process: the plain consume-produce loop that the worker is compared with
+    broker.py     a quiet broker of one node, topics on it, and loads that become readable all at once
+    rig.py        the broker and the worker, as most benches want them
+    reader.py     a read_committed reader of a target topic
+    child.py      processes beside the bench: started, asked, ended, never waited for without a limit
+    worker.py     such a process: the real worker over the real adapter
+    endpoints.py  ways to the broker: straight, through our proxy, through Kroxylicious
+    laps.py       laps of traffic through endpoints, in turns
+    traffic.py    the process that makes such traffic: a producer or a consumer
+    copy.py       such a process: the plain consume-produce loop that the worker is compared with
 
 Roles are processes, so that each one's CPU time is its own and no two share an interpreter.
 """

@@ -1,4 +1,4 @@
-"""Laps of traffic through doors, in turns, and their report."""
+"""Laps of traffic through endpoints, in turns, and their report."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from uuid import uuid4
 from bench.on_kafka import traffic
 from bench.on_kafka.broker import Place
 from bench.on_kafka.child import child
-from bench.on_kafka.doors import Door
+from bench.on_kafka.endpoints import Endpoint
 from bench.report import Report, Target
 
 ROUNDS = 7
@@ -36,54 +36,56 @@ class Lap:
 
 
 Rounds = dict[str, list[Lap]]
-"""Of each door, by its name: one lap per round."""
+"""Of each endpoint, by its name: one lap per round."""
 
 
-def in_turns(doors: Sequence[Door], lap: Callable[[Door], Lap]) -> Rounds:
-    """One round warms up and is not counted. Each begins with another door."""
-    rounds: Rounds = {door.name: [] for door in doors}
+def in_turns(endpoints: Sequence[Endpoint], lap: Callable[[Endpoint], Lap]) -> Rounds:
+    """One round warms up and is not counted. Each begins with another endpoint."""
+    rounds: Rounds = {endpoint.name: [] for endpoint in endpoints}
     for number in range(1 + ROUNDS):
-        first = number % len(doors)
-        for door in (*doors[first:], *doors[:first]):
-            measured = lap(door)
+        first = number % len(endpoints)
+        for endpoint in (*endpoints[first:], *endpoints[:first]):
+            measured = lap(endpoint)
             if number > 0:
-                rounds[door.name].append(measured)
+                rounds[endpoint.name].append(measured)
     return rounds
 
 
-def produced(door: Door, topic: str, mb: float, *, mb_per_s: float = 0, delayed_share: float = 0) -> Lap:
+def produced(endpoint: Endpoint, topic: str, mb: float, *, mb_per_s: float = 0, delayed_share: float = 0) -> Lap:
     """At full speed where `mb_per_s` is 0."""
     per_s = int(mb_per_s * MB) // traffic.RECORD_BYTES
-    return _lap(door, mb, role="produce", topic=topic, per_s=per_s, delayed_share=delayed_share)
+    return _lap(endpoint, mb, role="produce", topic=topic, per_s=per_s, delayed_share=delayed_share)
 
 
-def consumed(door: Door, topic: str, mb: float) -> Lap:
+def consumed(endpoint: Endpoint, topic: str, mb: float) -> Lap:
     """The first so many MB of the topic."""
-    return _lap(door, mb, role="consume", topic=topic)
+    return _lap(endpoint, mb, role="consume", topic=topic)
 
 
-def _lap(door: Door, mb: float, **what: object) -> Lap:
-    with child("traffic", servers=door.servers, count=int(mb * MB) // traffic.RECORD_BYTES, **what) as client:
+def _lap(endpoint: Endpoint, mb: float, **what: object) -> Lap:
+    with child("traffic", servers=endpoint.servers, count=int(mb * MB) // traffic.RECORD_BYTES, **what) as client:
         client.wait_ready()
-        before_s = door.cpu_s()
+        before_s = endpoint.cpu_s()
         client.ask("go")
         timed = traffic.Timed(*client.hear())
-        return Lap(mb, timed.wall_s, door.cpu_s() - before_s, timed.p50_ms, timed.p99_ms)
+        return Lap(mb, timed.wall_s, endpoint.cpu_s() - before_s, timed.p50_ms, timed.p99_ms)
 
 
-def produced_anew(door: Door, place: Place, mb: float, *, mb_per_s: float = 0, delayed_share: float = 0) -> Lap:
+def produced_anew(
+    endpoint: Endpoint, place: Place, mb: float, *, mb_per_s: float = 0, delayed_share: float = 0
+) -> Lap:
     """Into a topic of its own, which is dropped afterwards."""
     own = Place(place.servers, place.namespace, f"{place.topic}-{uuid4().hex[:8]}")
     own.make_topic(own.topic)
-    lap = produced(door, own.topic, mb, mb_per_s=mb_per_s, delayed_share=delayed_share)
+    lap = produced(endpoint, own.topic, mb, mb_per_s=mb_per_s, delayed_share=delayed_share)
     own.drop()
     return lap
 
 
-# --- the report; `straight` is the door that is the broker itself
+# --- the report; `straight` is the endpoint that is the broker itself
 
 
-def add_rates(report: Report, what: str, rounds: Rounds, straight: Door, ours: Door, wanted: float) -> None:
+def add_rates(report: Report, what: str, rounds: Rounds, straight: Endpoint, ours: Endpoint, wanted: float) -> None:
     """Throughput relative to the broker's own, of each round; then the rates, and CPU per MB."""
     ratios = {name: _ratios(laps, rounds[straight.name]) for name, laps in rounds.items() if name != straight.name}
     for name, found in ratios.items():
@@ -100,13 +102,13 @@ def add_rates(report: Report, what: str, rounds: Rounds, straight: Door, ours: D
         report.add(f"{what}: CPU of {name}, to", max(used), "ms/MB")
 
 
-def add_rounds_ahead(report: Report, what: str, rounds: Rounds, ours: Door, peer: Door, wanted: int) -> None:
+def add_rounds_ahead(report: Report, what: str, rounds: Rounds, ours: Endpoint, peer: Endpoint, wanted: int) -> None:
     ahead = sum(ratio > 1 for ratio in _ratios(rounds[ours.name], rounds[peer.name]))
     report.add(f"{what}: rounds of {ROUNDS} ahead of {peer.name}", ahead, "", Target(">=", wanted))
 
 
 def add_latencies(
-    report: Report, rounds: Rounds, straight: Door, ours: Door, p50_ms: float, p99_ms: float | None
+    report: Report, rounds: Rounds, straight: Endpoint, ours: Endpoint, p50_ms: float, p99_ms: float | None
 ) -> None:
     """From `produce` to the acknowledgement, at 10 MB/s; how much longer it takes than straight, round by round."""
     for name, laps in rounds.items():

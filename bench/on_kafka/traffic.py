@@ -1,4 +1,4 @@
-"""A client of a door, in a process of its own: one lap of producing or consuming, timed from within.
+"""A client of an endpoint, in a process of its own: one lap of producing or consuming, timed from within.
 
 Ready when it is connected, and has sent a record to every partition, so that nothing is learned or made in the lap.
 A word on its stdin begins the lap; it reports its times when that is over. Records are of 1 KiB, in librdkafka's own

@@ -13,7 +13,7 @@ TIMEOUT_S = 600.0
 _CLOCK = SystemClock()
 
 
-class Door:
+class Api:
     """Any thread may call it: each has a connection of its own."""
 
     def __init__(self, port: int) -> None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from statistics import median
 
-from bench.over_http.ask import Door
+from bench.over_http.ask import Api
 from bench.over_http.flow import Lateness, add_lateness, flowing
 from bench.over_http.server import DELIVERED_WITHIN_S, POLL_S, Server
 from bench.report import Report
@@ -45,31 +45,31 @@ class Laps:
 
 def rounds(server: Server, topic: str, other: str, messages: int) -> Laps:
     """In each: fill `topic`; a lap in which only `other` flows; one in which the messages are cancelled, too."""
-    door, laps = Door(server.port), Laps()
+    api, laps = Api(server.port), Laps()
     with flowing(server, other, PER_S) as flow:
-        _fill(door, topic, KEPT, OTHERS)
+        _fill(api, topic, KEPT, OTHERS)
         for _ in range(ROUNDS):
-            _fill(door, topic, GONE, messages)
+            _fill(api, topic, GONE, messages)
             time.sleep(SETTLED_S)  # what was sent last is indexed
             start_ms = _CLOCK.now_ms() + round(1000 * SETTLED_S)
             time.sleep(QUIET_S)
             between_ms = _CLOCK.now_ms()
-            laps.took_s.append(_cancel(door, topic, messages))
+            laps.took_s.append(_cancel(api, topic, messages))
             laps.quiet.append((start_ms, between_ms))
             laps.cancelling.append((between_ms, _CLOCK.now_ms()))
-        left = _matched(door, topic, {})
+        left = _matched(api, topic, {})
         if left != OTHERS:
             raise RuntimeError(f"{left:,} messages are left, {OTHERS:,} should be")
     laps.flowed = flow.messages
-    _wait_delivered(door, other)
+    _wait_delivered(api, other)
     return laps
 
 
-def _wait_delivered(door: Door, topic: str) -> None:
+def _wait_delivered(api: Api, topic: str) -> None:
     """Until nothing of the topic waits. Raises RuntimeError where that takes too long."""
     until_s = _CLOCK.monotonic_s() + DELIVERED_WITHIN_S
     time.sleep(SETTLED_S)  # what was sent last is indexed
-    while _matched(door, topic, {}):
+    while _matched(api, topic, {}):
         if _CLOCK.monotonic_s() > until_s:
             raise RuntimeError(f"{topic}: messages that are due were not delivered")
         time.sleep(POLL_S)
@@ -84,7 +84,7 @@ def add_figures(report: Report, laps: Laps, lateness: Lateness, messages: int) -
     report.notes.append(f"Medians of {ROUNDS} rounds in turns; {PER_S:,} messages/s of the other topic all the time.")
 
 
-def _fill(door: Door, topic: str, key: str, count: int) -> None:
+def _fill(api: Api, topic: str, key: str, count: int) -> None:
     """Due in one to two hours."""
     path = f"/v1/topics/{topic}/messages"
     bodies = []
@@ -93,20 +93,20 @@ def _fill(door: Door, topic: str, key: str, count: int) -> None:
         messages = ",".join(_MESSAGE % (f"{key}", 60 + number % 60) for number in numbers)
         bodies.append(f'{{"messages":[{messages}]}}'.encode())
     with ThreadPoolExecutor(SENDERS) as senders:
-        list(senders.map(lambda body: door.post(path, body, 201), bodies))
+        list(senders.map(lambda body: api.post(path, body, 201), bodies))
 
 
-def _cancel(door: Door, topic: str, messages: int) -> float:
+def _cancel(api: Api, topic: str, messages: int) -> float:
     """Seconds. Raises RuntimeError where it was not all of them."""
     body = _filter(topic, {"key": GONE}, dry_run=False)
-    answer, took_ms = door.post("/v1/messages:cancel", body)
+    answer, took_ms = api.post("/v1/messages:cancel", body)
     if answer["cancelled"] != messages or not answer["complete"]:
         raise RuntimeError(f"{messages:,} messages were to be cancelled: {answer}")
     return took_ms / 1000
 
 
-def _matched(door: Door, topic: str, wanted: dict[str, str]) -> int:
-    answer, _ = door.post("/v1/messages:cancel", _filter(topic, wanted, dry_run=True))
+def _matched(api: Api, topic: str, wanted: dict[str, str]) -> int:
+    answer, _ = api.post("/v1/messages:cancel", _filter(topic, wanted, dry_run=True))
     return int(answer["matched"])
 
 

@@ -22,7 +22,7 @@ _POOL_BYTES = 1 << 20
 
 
 def fill(folder: Path, pending: int) -> None:
-    """Into the buffer topic, as the doors do; the worker that starts then reads and indexes it."""
+    """Into the buffer topic, as the API does; the worker that starts then reads and indexes it."""
     queue = EmbeddedQueue.open(folder, namespace="delayline", clock=SystemClock(), partitions=PARTITIONS)
     try:
         queue.ensure_topic(TOPIC)

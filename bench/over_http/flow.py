@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from bench.over_http.ask import Door, at
+from bench.over_http.ask import Api, at
 from bench.over_http.server import Server
 from bench.report import Report, Target
 from delayline.clock import SystemClock
@@ -47,7 +47,7 @@ def flowing(server: Server, topic: str, per_s: int) -> Iterator[Flow]:
     flow = Flow()
     stop = Event()
     with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(_flow, flow, Door(server.port), topic, round(per_s * TICK_S), stop)
+        running = thread.submit(_flow, flow, Api(server.port), topic, round(per_s * TICK_S), stop)
         try:
             yield flow
         finally:
@@ -55,13 +55,13 @@ def flowing(server: Server, topic: str, per_s: int) -> Iterator[Flow]:
         running.result()
 
 
-def _flow(flow: Flow, door: Door, topic: str, count: int, stop: Event) -> None:
+def _flow(flow: Flow, api: Api, topic: str, count: int, stop: Event) -> None:
     body = batch(count)
     start_s, tick = _CLOCK.monotonic_s(), 0
     sent: list[Future[object]] = []
     with ThreadPoolExecutor(CONNECTIONS) as connections:
         while not stop.is_set():
-            sent.append(connections.submit(door.post, f"/v1/topics/{topic}/messages", body, 201))
+            sent.append(connections.submit(api.post, f"/v1/topics/{topic}/messages", body, 201))
             while sent and sent[0].done():
                 sent.pop(0).result()
             if len(sent) > BEHIND_MAX:

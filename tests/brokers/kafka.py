@@ -193,7 +193,7 @@ class Kafka:
             time.sleep(0.2)
 
     def save(self, folder: Path, *patterns: str) -> None:
-        """Copy the nodes' logs, and the folders of these partitions, for whoever looks for a cause."""
+        """Copy the nodes' logs, and the folders of these partitions, for a look at the cause."""
         for node in self.nodes:
             kept = folder / node.log.parent.name
             kept.mkdir(parents=True, exist_ok=True)

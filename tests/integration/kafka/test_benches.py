@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from bench.kafka_deliver import copy_lap, worker_lap
 from bench.kafka_lateness import Seen
 from bench.on_kafka.broker import Load, Place
-from bench.on_kafka.doors import Door, delayline, direct
+from bench.on_kafka.endpoints import Endpoint, delayline, direct
 from bench.on_kafka.laps import ROUNDS, Lap, add_rates, consumed, in_turns, produced
 from bench.on_kafka.reader import Reader
 from bench.report import Report
@@ -37,11 +37,11 @@ def test_the_copy_loop_copies_a_load(kafka: "Kafka") -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("delayed_share", [0, 0.1])
 def test_a_lap_through_the_proxy_takes_time_and_cpu(place: Place, delayed_share: float) -> None:
-    with delayline(place.servers, place.namespace, delayed_topics=place.topic) as door:
-        lap = produced(door, place.topic, 20.0, delayed_share=delayed_share)
+    with delayline(place.servers, place.namespace, delayed_topics=place.topic) as endpoint:
+        lap = produced(endpoint, place.topic, 20.0, delayed_share=delayed_share)
         assert 0 < lap.p50_ms <= lap.p99_ms
         assert lap.cpu_s > 0
-        assert consumed(door, place.topic, 10.0).wall_s > 0
+        assert consumed(endpoint, place.topic, 10.0).wall_s > 0
         assert (place.buffer in topics(place.servers)) == (delayed_share > 0)
 
 
@@ -50,11 +50,11 @@ def topics(servers: str) -> set[str]:
 
 
 def test_doors_take_turns_and_the_first_round_is_not_counted() -> None:
-    straight, ours = direct("broker:9092"), Door("ours", "proxy:9092")
+    straight, ours = direct("broker:9092"), Endpoint("ours", "proxy:9092")
     order: list[str] = []
 
-    def lap(door: Door) -> Lap:
-        order.append(door.name)
+    def lap(endpoint: Endpoint) -> Lap:
+        order.append(endpoint.name)
         return Lap(mb=1, wall_s=len(order), cpu_s=0, p50_ms=0, p99_ms=0)
 
     rounds = in_turns([straight, ours], lap)
@@ -63,7 +63,7 @@ def test_doors_take_turns_and_the_first_round_is_not_counted() -> None:
 
 
 def test_a_rate_is_compared_with_that_of_the_same_round() -> None:
-    straight, ours = direct("broker:9092"), Door("ours", "proxy:9092")
+    straight, ours = direct("broker:9092"), Endpoint("ours", "proxy:9092")
     slow_and_fast = [Lap(1, wall_s, 0, 0, 0) for wall_s in (1.0, 10.0, 2.0)]
     half_as_fast = [Lap(1, 2 * lap.wall_s, 0, 0, 0) for lap in slow_and_fast]
     report = Report("rates")

@@ -137,8 +137,8 @@ def _epochs(worker: Worker) -> list[int]:
 
 
 def without_brokers(asked: Asked) -> Act:
-    """What a cluster answers whose brokers have all missed their heartbeats to the controller. Nobody leads
-    the groups either: a member that still found its coordinator would stay one."""
+    """What a cluster answers whose brokers have all missed their heartbeats to the controller. There is no
+    leader of the groups either: a member that still found its coordinator would stay one."""
     if asked.api == ApiKey.METADATA:
         return Altered(partial(_without_brokers, asked.version))
     return Instead(ErrorCode.COORDINATOR_NOT_AVAILABLE) if asked.api == ApiKey.FIND_COORDINATOR else FORWARD

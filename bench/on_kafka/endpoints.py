@@ -31,7 +31,7 @@ _CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Endpoint:
     """Where clients connect, and the process behind it; `pid` 0 where there is none."""
 
     name: str
@@ -45,13 +45,13 @@ class Door:
         return cpu_s_of(self.pid)
 
 
-def direct(servers: str) -> Door:
+def direct(servers: str) -> Endpoint:
     """The broker itself."""
-    return Door("direct", servers)
+    return Endpoint("direct", servers)
 
 
 @contextmanager
-def delayline(servers: str, namespace: str, delayed_topics: str) -> Iterator[Door]:
+def delayline(servers: str, namespace: str, delayed_topics: str) -> Iterator[Endpoint]:
     """`delayline proxy kafka`, which takes delays for the topics that match."""
     port = free_range(1 + NODE_ID)
     environ = {
@@ -65,20 +65,20 @@ def delayline(servers: str, namespace: str, delayed_topics: str) -> Iterator[Doo
         "DELAYLINE_PROXY__KAFKA__NODES_MAX": "1",
         "DELAYLINE_PROXY__KAFKA__METRICS_PORT": "0",
     }
-    with _running("Delayline", [sys.executable, "-m", "delayline", "proxy", "kafka"], port, environ) as door:
-        yield door
+    with _running("Delayline", [sys.executable, "-m", "delayline", "proxy", "kafka"], port, environ) as endpoint:
+        yield endpoint
 
 
 @contextmanager
-def kroxylicious(servers: str) -> Iterator[Door]:
+def kroxylicious(servers: str) -> Iterator[Endpoint]:
     """Kroxylicious without filters. Raises Unavailable."""
     lib, port = fetch_kroxylicious(), free_range(1 + NODE_ID)
     with tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder:
         config = Path(folder) / "kroxylicious.yaml"
         config.write_text(_CONFIG.format(servers=servers, port=port, node_id=NODE_ID))
         command = ["java", "-Xmx1g", "-cp", f"{lib}/*", str(_HERE / "Kroxylicious.java"), str(config)]
-        with _running("Kroxylicious", command, port, os.environ) as door:
-            yield door
+        with _running("Kroxylicious", command, port, os.environ) as endpoint:
+            yield endpoint
 
 
 _CONFIG = """
@@ -123,13 +123,13 @@ def _copy_jars(folder: Path) -> None:
 
 
 @contextmanager
-def _running(name: str, command: Sequence[str], port: int, environ: Mapping[str, str]) -> Iterator[Door]:
+def _running(name: str, command: Sequence[str], port: int, environ: Mapping[str, str]) -> Iterator[Endpoint]:
     with tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder:
         process = Guarded(Path(folder) / "log")
         process.start(command, environ)
         try:
             _wait_listening(process, name, port)
-            yield Door(name, f"127.0.0.1:{port}", process.pid)
+            yield Endpoint(name, f"127.0.0.1:{port}", process.pid)
         finally:
             process.signal(SIGTERM)
             process.wait(STOP_S)
