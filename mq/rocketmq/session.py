@@ -4,7 +4,9 @@ It is what fences. Everything that a worker writes for the shards of a broker go
 which is never made again: a new one is another session. The broker drops the id from the group's list when the
 connection has ended (`ClientHousekeepingService`), by then it has read all that came over it, and what comes later
 comes to a closed socket: also where its owner was frozen, or cut off, and goes on. A list counts if it names the
-asker as well: a broker that has just started knows no session yet.
+asker as well: a broker that has just started knows no session yet. It also has ids too many, for
+`channelExpiredTimeout`: of connections that ended before their last heartbeat was carried out. With every change of
+the group the broker is asked whether it can still write to each of them.
 
 What is left is what the broker has read and not carried out: `RocketmqSettings.landing_s`.
 """
@@ -12,6 +14,7 @@ What is left is what the broker has read and not carried out: `RocketmqSettings.
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -45,9 +48,13 @@ class Session:
         connection's thread, when the group has other members. Raises RocketmqError."""
 
         def pushed(_: Command) -> None:
+            self._is_doubted = True
             on_change()
 
         self.broker = broker
+        self._on_change = on_change
+        self._is_doubted = True
+        self._ended: set[str] = set()  # listed all the same; bounded by the list
         self.id = f"{writer}~{next(_numbers)}@{settings.address}"
         self._group = group or settings.group
         self._queue = Queue(topic, broker, 0)
@@ -76,14 +83,35 @@ class Session:
 
     def members(self) -> set[str]:
         """Ids of all sessions with this broker. Raises QueueUnavailable."""
+        is_doubted, self._is_doubted = self._is_doubted, False
         try:
             found = set(self.requests.consumers(self._group, self._queue))
+            if is_doubted:
+                self._doubt(found - {self.id})
         except RocketmqError as error:
+            self._is_doubted |= is_doubted
             raise QueueUnavailable(f"asking {self.broker} for the group's members: {error}") from error
         # rule session-listed: a broker that has just started would show every other session as ended.
         if self.id not in found:
             raise QueueUnavailable(f"{self.broker} does not know this session yet")
-        return found
+        with self._lock:
+            self._ended &= found
+            # rule session-ended: one that was killed at its heartbeat would have a share, delivered by none.
+            return found - self._ended
+
+    def _doubt(self, sessions: set[str]) -> None:
+        """Those whose connection has ended are known in a moment. Raises RocketmqError."""
+        for session in sessions:
+            asked = self.requests.is_connected_later(self._group, session, self._queue)
+            asked.add_done_callback(partial(self._note, session))
+
+    def _note(self, session: str, asked: "Future[bool]") -> None:
+        """In the connection's thread."""
+        if asked.exception() is not None or asked.result():
+            return
+        with self._lock:
+            self._ended.add(session)
+        self._on_change()
 
     def leave_open(self, request: "Future[Any] | None") -> None:
         """A request of a commit that is not waited for any longer; None, or one that has failed, is of unknown fate,

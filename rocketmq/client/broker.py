@@ -26,7 +26,7 @@ from rocketmq.wire.bodies import (
 )
 from rocketmq.wire.codes import STORED, Answer, Request
 from rocketmq.wire.command import Command
-from rocketmq.wire.headers.admin import ConsumersOf, UnregisterClient
+from rocketmq.wire.headers.admin import ConsumerRunningInfo, ConsumersOf, UnregisterClient
 from rocketmq.wire.headers.pull import (
     OffsetAnswer,
     PullFlag,
@@ -53,6 +53,17 @@ PRODUCER_GROUP = "rocketmq-client"
 PULL_GROUP = "CID_RMQ_SYS_client"
 """Groups of this beginning may pull without being there."""
 PULL_MESSAGES_MAX = 1000
+PUSH_ANSWER_S = 15.0
+"""A broker waits ten seconds for a client's answer to what it passes on (`Broker2Client.callClient`)."""
+WRITTEN_S = 5.0
+NOT_WRITTEN = "RemotingSendRequestException"
+_PASSED_ON = (
+    Answer.SUCCESS,
+    Answer.SYSTEM_ERROR,
+    Answer.REQUEST_CODE_NOT_SUPPORTED,
+    Answer.CONSUME_MSG_TIMEOUT,
+)
+"""What a client answers, or the broker of it."""
 
 T = TypeVar("T")
 
@@ -296,6 +307,21 @@ class BrokerRequests:
         command = Command(Request.GET_CONSUMER_LIST_BY_GROUP, ConsumersOf(group, queue.broker).to_fields())
         answer = self._ask(queue, command, (Answer.SUCCESS, Answer.SYSTEM_ERROR))
         return decode_consumer_ids(answer.body) if answer.code == Answer.SUCCESS else []
+
+    def is_connected_later(self, group: str, client_id: str, queue: Queue) -> "Future[bool]":
+        """Whether the queue's broker can write to this client of the group. A broker lists a client whose heartbeat
+        it has carried out behind the end of its connection, for `channelExpiredTimeout`: no request of it can come.
+        One that does not answer, for which the broker waits ten seconds, is connected."""
+        header = ConsumerRunningInfo(group, client_id, broker=queue.broker)
+        command = Command(Request.GET_CONSUMER_RUNNING_INFO, header.to_fields())
+        asked_s = self._clock.monotonic_s()
+
+        def read(answer: Command) -> bool:
+            # The same words mean that too many requests of the broker's own are under way; then it has waited.
+            in_time = self._clock.monotonic_s() - asked_s < WRITTEN_S
+            return not (answer.code == Answer.SYSTEM_ERROR and NOT_WRITTEN in answer.remark and in_time)
+
+        return self._start(queue, command, read, _PASSED_ON, PUSH_ANSWER_S)
 
     def send_back(self, group: str, message: StoredMessage, queue: Queue, *, delay_level: int = 0) -> None:
         """The group is to see it again later, the longer the more often; -1: put it among the group's dead

@@ -34,7 +34,8 @@ CLOSED_UNHEARD = "closed by the peer before any answer: does it want TLS, or ano
 log = logging.getLogger(__name__)
 
 PushHandler = Callable[[Command], Command | None]
-"""Called in the connection's thread, so it must not wait. What it returns is sent as the answer."""
+"""Called in the connection's thread, so it must not wait. What it returns is sent as the answer; None to a push that
+wants one: not supported."""
 
 
 class BrokerConnection:
@@ -203,15 +204,15 @@ class BrokerConnection:
                 future.set_result(event.command)
             return
         answer = self._handled(event.command)
-        if answer and not event.command.is_one_way:
+        if not event.command.is_one_way:
             with self._lock:
                 self._write(answer)
 
     def _handled(self, push: Command) -> tuple[bytes, ...]:
-        """The answer as bytes; empty where there is none."""
+        """The answer as bytes."""
         try:
             answer = self._on_push(push)
-            return () if answer is None else encode_frame(answer)
+            return encode_frame(answer or answer_to(push, Answer.REQUEST_CODE_NOT_SUPPORTED, remark="not supported"))
         except Exception:  # a handler of the caller's must not end the connection
             log.exception("a push could not be handled", extra={"code": push.code, "peer": self.name})
             return encode_frame(answer_to(push, Answer.SYSTEM_ERROR, remark="the client could not handle it"))

@@ -75,6 +75,16 @@ class ConsumersOf(Fields):
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerRunningInfo(Fields):
+    """GET_CONSUMER_RUNNING_INFO."""
+
+    consumer_group: str
+    client_id: str
+    jstack_enable: bool = False
+    broker: str | None = named("bname", None)
+
+
+@dataclass(frozen=True, slots=True)
 class UnregisterClient(Fields):
     """UNREGISTER_CLIENT, of one group, or of all of the connection's."""
 

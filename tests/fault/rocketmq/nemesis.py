@@ -7,11 +7,13 @@ from random import Random
 
 from tests.fault.kafka.processes import Disk, Worker
 from tests.fault.rocketmq.gate import Aim, Gate
+from tests.fault.rocketmq.ghosts import ghosts
 from tests.fault.rocketmq.scene import Scene
 
 KILLS = "SIGKILL of a worker"
 FREEZES = "SIGSTOP of a worker until its broker has given it up"
 STOPS = "SIGTERM of a worker, rejoined"
+GHOSTS = "sessions that ended at their heartbeat, and are listed"
 BROKER_KILLS = "SIGKILL of a broker"
 BROKER_FREEZES = "SIGSTOP of a broker"
 
@@ -96,6 +98,12 @@ class Nemesis:
         self.rest(0.2, 1)
         worker.start()
         self._scene.tally[STOPS] += 1
+
+    def leave_ghosts(self) -> None:
+        """As of workers that are killed at their heartbeat."""
+        with self._scene.client() as client:
+            for broker in self._scene.server.brokers:
+                self._scene.tally[GHOSTS] += len(ghosts(client, broker, self._scene.group, self._scene.topic))
 
     # --- brokers
 

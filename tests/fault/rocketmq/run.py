@@ -1,6 +1,7 @@
 """The proof on RocketMQ: `make prove MQ=rocketmq`, or `python -m tests.fault.rocketmq.run`; SEED=... repeats choices.
 
-    storm     one broker: workers are killed, frozen for longer than their broker waits, and stopped
+    storm     one broker: workers are killed, frozen for longer than their broker waits, and stopped;
+              sessions end at their heartbeat
     aimed     one broker: workers are killed at certain requests of a commit
     brokers   two masters, which are killed and frozen; workers as well
 
@@ -34,6 +35,7 @@ WANTED = {
     deeds.kills(Aim.DELIVERY): 10,
     deeds.kills(Aim.REST): 5,
     deeds.FREEZES: 2,
+    deeds.GHOSTS: 10,
     **dict.fromkeys((deeds.STOPS, deeds.BROKER_KILLS, deeds.BROKER_FREEZES), 2),
 }
 MESSAGES_WANTED = 50_000
@@ -65,7 +67,8 @@ class Part:
 
 
 def storm(nemesis: Nemesis) -> None:
-    nemesis.rampage([nemesis.kill] * 26 + [nemesis.freeze] * 2 + [nemesis.stop] * 3, 0.5, 3)
+    plan = [nemesis.kill] * 26 + [nemesis.freeze] * 2 + [nemesis.stop] * 3 + [nemesis.leave_ghosts] * 3
+    nemesis.rampage(plan, 0.5, 3)
 
 
 def aimed(nemesis: Nemesis) -> None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 
 from delayline.clock import SystemClock
+from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.client.client import Client
 from rocketmq.errors import RocketmqError
 from tests.brokers.rocketmq import RocketMq
@@ -106,6 +107,19 @@ class Scene:
 
     def client(self) -> Client:
         return Client(self.server.settings)
+
+    @property
+    def group(self) -> str:
+        """Of the workers' sessions."""
+        return RocketmqSettings(name_servers="a:1", namespace=self.namespace).group
+
+    def wait_acknowledged(self, count: int) -> None:
+        """Until the sender has got answers for so many messages. Raises TimeoutError."""
+        until_s, pause = CLOCK.monotonic_s() + DRAIN_S, threading.Event()
+        while len(self.sender.sent.acknowledged) < count:
+            if CLOCK.monotonic_s() > until_s:
+                raise TimeoutError(f"fewer than {count} messages were acknowledged, see {self.api.log}")
+            pause.wait(0.05)
 
     def owner(self, client_id: str) -> Worker | None:
         """Whose session this is, by the address in its id."""

@@ -27,13 +27,14 @@ def check(part: Part, outcome: Outcome) -> None:
 
 
 def some_kills(nemesis: Nemesis) -> None:
-    nemesis.rampage([nemesis.kill] * 3, 0.5, 3)
+    nemesis.rampage([nemesis.kill] * 3 + [nemesis.leave_ghosts], 0.5, 3)
 
 
 def test_nothing_is_lost_twice_or_early_while_workers_are_killed(rocketmq: RocketMq, tmp_path: Path) -> None:
     part = Part("kills", Size(), some_kills)
     with scene(rocketmq, part.size, str(SEED), tmp_path) as made:
         part.play(Nemesis(made, Random(SEED)))
+        made.wait_acknowledged(200)
         check(part, outcome_of(made, 0))
 
 

@@ -176,7 +176,10 @@ def test_pushes_are_handled_and_answered_in_their_encoding(peers: Peers, dial: D
     assert (answers[0].opaque, answers[0].fields, answers[0].encoding) == (900, {"a": "b"}, Encoding.ROCKETMQ)
 
 
-def test_a_push_that_cannot_be_handled_is_answered_with_an_error_and_ends_nothing(peers: Peers, dial: Dial) -> None:
+@pytest.mark.parametrize("is_broken", [True, False])
+def test_a_push_that_is_not_handled_is_answered_all_the_same_and_ends_nothing(
+    peers: Peers, dial: Dial, is_broken: bool
+) -> None:
     codes: list[int] = []
     done = Event()
 
@@ -188,13 +191,14 @@ def test_a_push_that_cannot_be_handled_is_answered_with_an_error_and_ends_nothin
             link.send(Command(39))
             echo(link, command)
 
-    def broken(_push: Command) -> None:
-        raise ValueError("broken on purpose")
+    def handle(_push: Command) -> None:
+        if is_broken:
+            raise ValueError("broken on purpose")
 
-    connection = dial(peers(script), on_push=broken)
+    connection = dial(peers(script), on_push=handle)
     connection.ask(Command(10))
     assert done.wait(20)
-    assert codes == [Answer.SYSTEM_ERROR]
+    assert codes == [Answer.SYSTEM_ERROR if is_broken else Answer.REQUEST_CODE_NOT_SUPPORTED]
     assert connection.is_open
 
 
@@ -578,6 +582,29 @@ def test_a_group_that_has_committed_nothing_has_no_offset(clients: Clients) -> N
     client, peer = clients({Request.QUERY_CONSUMER_OFFSET: refusing(Answer.QUERY_NOT_FOUND)})
     assert client.broker.committed("g", QUEUE) is None
     assert peer.seen[-1].fields["setZeroIfNotFound"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "is_connected"),
+    [
+        (
+            Answer.SYSTEM_ERROR,
+            "invoke consumer <g> <c> Exception: x.RemotingSendRequestException: send request",
+            False,
+        ),
+        (Answer.SYSTEM_ERROR, "The Consumer <g> <c> not online", True),
+        (Answer.CONSUME_MSG_TIMEOUT, "consumer <g> <c> Timeout: x.RemotingTimeoutException", True),
+        (Answer.REQUEST_CODE_NOT_SUPPORTED, "not supported", True),
+        (Answer.SUCCESS, "", True),
+    ],
+)
+def test_a_client_to_which_its_broker_cannot_write_is_not_connected(
+    clients: Clients, code: int, remark: str, is_connected: bool
+) -> None:
+    script: Script = lambda link, command: link.send(answer_to(command, code, remark=remark))  # noqa: E731
+    client, peer = clients({Request.GET_CONSUMER_RUNNING_INFO: script})
+    assert client.broker.is_connected_later("g", "c", QUEUE).result() is is_connected
+    assert peer.seen[-1].fields == {"consumerGroup": "g", "clientId": "c", "jstackEnable": "false", "bname": "a"}
 
 
 def test_a_client_without_a_name_server_is_refused() -> None:

@@ -45,6 +45,7 @@ class BrokerInMemory:
         self.order: list[Queue] = []
         self.shown: dict[Queue, int] = defaultdict(int)
         self.members: list[str] = []
+        self.connected: set[str] = set()
         self.held_up: set[Queue] = set()
         self.refusing: dict[Queue, RocketmqError] = {}
         self.landing: list[Landing] = []
@@ -91,9 +92,15 @@ class Requests:
     def heartbeat(self, _: Queue, client_id: str, **__: Any) -> None:
         self.client_id = client_id
         self._broker.members.append(client_id)
+        self._broker.connected.add(client_id)
 
     def consumers(self, _: str, __: Queue) -> list[str]:
         return list(self._broker.members)
+
+    def is_connected_later(self, _: str, client_id: str, __: Queue) -> "Future[bool]":
+        future: Future[bool] = Future()
+        future.set_result(client_id in self._broker.connected)
+        return future
 
     def leave(self, _: Queue, client_id: str, **__: Any) -> None:
         if client_id in self._broker.members:
@@ -101,6 +108,7 @@ class Requests:
 
     def close(self) -> None:
         self.is_open = False
+        self._broker.connected.discard(self.client_id)
         if self.client_id in self._broker.members:
             self._broker.members.remove(self.client_id)
 

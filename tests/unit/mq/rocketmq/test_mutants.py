@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.mutation.mutant import Mutant, load
-from tests.mutation.operators import constant, drop, never, value, without
+from tests.mutation.operators import constant, drop, never, part, value, without
 from tests.unit.mq.rocketmq import test_ownership
 
 CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
@@ -28,6 +28,11 @@ CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
         Mutant("a broker that knows no session reports that all have ended", "session-listed", never),
         "Session",
         test_ownership.test_a_broker_that_does_not_know_the_asker_reports_nothing_of_others,
+    ),
+    (
+        Mutant("a session counts for as long as it is listed", "session-ended", value(part("left"))),
+        "Session",
+        test_ownership.test_a_session_that_is_listed_behind_its_connections_end_does_not_count,
     ),
     (
         Mutant("a commit goes on although an earlier step is open", "recovered-first", never),

@@ -84,6 +84,16 @@ def test_a_broker_that_does_not_know_the_asker_reports_nothing_of_others() -> No
     assert not takes(second)
 
 
+def test_a_session_that_is_listed_behind_its_connections_end_does_not_count() -> None:
+    """Its heartbeat was carried out behind that."""
+    broker = BrokerInMemory()
+    first = Worker("first", broker)
+    first.claim()
+    first.session.end()
+    broker.members.append(first.session.id)
+    assert takes(Worker("second", broker))
+
+
 def test_a_shard_that_is_released_while_it_is_being_taken_goes_to_others() -> None:
     broker = BrokerInMemory()
     first, second = Worker("first", broker), Worker("second", broker)
