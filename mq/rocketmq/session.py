@@ -79,13 +79,13 @@ class Session:
 
     def beat(self) -> None:
         """The broker forgets who is silent for two minutes (`channelExpiredTimeout`). Raises RocketmqError."""
-        self.requests.heartbeat(self._queue, self.id, consumers=[Consumer(self._group, {})])
+        self._pinned.group.heartbeat(self._queue, self.id, consumers=[Consumer(self._group, {})])
 
     def members(self) -> set[str]:
         """Ids of all sessions with this broker. Raises QueueUnavailable."""
         is_doubted, self._is_doubted = self._is_doubted, False
         try:
-            found = set(self.requests.consumers(self._group, self._queue))
+            found = set(self._pinned.group.consumers(self._group, self._queue))
             if is_doubted:
                 self._doubt(found - {self.id})
         except RocketmqError as error:
@@ -102,7 +102,7 @@ class Session:
     def _doubt(self, sessions: set[str]) -> None:
         """Those whose connection has ended are known in a moment. Raises RocketmqError."""
         for session in sessions:
-            asked = self.requests.is_connected_later(self._group, session, self._queue)
+            asked = self._pinned.group.is_connected_later(self._group, session, self._queue)
             asked.add_done_callback(partial(self._note, session))
 
     def _note(self, session: str, asked: "Future[bool]") -> None:
@@ -136,7 +136,7 @@ class Session:
     def leave(self) -> None:
         """In order: others need not wait for the connection's end."""
         with suppress(RocketmqError):  # it ends all the same
-            self.requests.leave(self._queue, self.id, consumer_group=self._group)
+            self._pinned.group.leave(self._queue, self.id, consumer_group=self._group)
         self.end()
 
     def end(self) -> None:

@@ -4,7 +4,9 @@
     connection.py    a socket and a thread around a session; TLS
     links.py         one connection per address, made when it is needed, with backoff
     nameservers.py   where topics and brokers are; what was learned outlives the name servers
-    broker.py        what is asked of a broker: sends, pulls, offsets, locks, recalls
+    masters.py       requests to the master of a broker
+    broker.py        what is asked of a broker: sends, pulls, offsets, recalls
+    group.py         what is asked about a consumer group: heartbeats, members, locks, send-backs
     admin.py         topics and groups, created and deleted
     client.py        all of that in one object
     settings.py      how long, how much, as whom

@@ -3,7 +3,9 @@
 from rocketmq.client.admin import Administration
 from rocketmq.client.broker import BrokerRequests
 from rocketmq.client.connection import PushHandler
+from rocketmq.client.group import GroupRequests
 from rocketmq.client.links import Links
+from rocketmq.client.masters import Masters
 from rocketmq.client.nameservers import NameServers
 from rocketmq.client.pinned import Pinned
 from rocketmq.client.settings import ClientSettings
@@ -29,7 +31,9 @@ class Client:
         self._settings, self._clock = settings, clock
         self._links = Links(settings, clock, on_push)
         self.names = NameServers(settings, self._links, clock)
-        self.broker = BrokerRequests(settings, self._links, self.names, clock)
+        masters = Masters(settings, self._links, self.names)
+        self.broker = BrokerRequests(settings, masters, clock)
+        self.group = GroupRequests(masters, clock)
         self.admin = Administration(self._links, self.names)
 
     def pinned(self, broker: str, on_push: PushHandler = lambda _: None) -> Pinned:

@@ -7,6 +7,8 @@ ended when the broker does not list it among the members of its group any more.
 
 from rocketmq.client.broker import BrokerRequests
 from rocketmq.client.connection import BrokerConnection, PushHandler, connect
+from rocketmq.client.group import GroupRequests
+from rocketmq.client.masters import Masters
 from rocketmq.client.nameservers import NameServers
 from rocketmq.client.settings import ClientSettings
 from rocketmq.clock import RocketmqClock
@@ -21,7 +23,9 @@ class Pinned:
     ) -> None:
         """Raises Unreachable."""
         self._connection = connect(address, settings, clock, on_push)
-        self.broker = BrokerRequests(settings, self, names, clock)
+        masters = Masters(settings, self, names)
+        self.broker = BrokerRequests(settings, masters, clock)
+        self.group = GroupRequests(masters, clock)
 
     def to(self, address: str) -> BrokerConnection:
         """The connection. Raises Unreachable where it has ended, or the broker is somewhere else now."""

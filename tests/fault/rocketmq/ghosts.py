@@ -26,4 +26,4 @@ def ghosts(client: Client, broker: str, group: str, topic: str) -> set[str]:
         with socket.create_connection(address) as channel:
             channel.sendall(b"".join(encode_frame(Command(Request.HEART_BEAT, body=body))))
     Event().wait(HANDLED_S)
-    return left & set(client.broker.consumers(group, Queue(topic, broker, 0)))
+    return left & set(client.group.consumers(group, Queue(topic, broker, 0)))

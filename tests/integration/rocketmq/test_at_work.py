@@ -93,10 +93,10 @@ def test_a_pull_waits_for_a_message_and_holds_up_no_send(client: Client, queue: 
 
 
 def test_a_queue_is_locked_by_one_client_of_a_group_until_it_gives_it_back(client: Client, queue: Queue) -> None:
-    assert client.broker.lock(GROUP, "first", [queue]) == {queue}
-    assert client.broker.lock(GROUP, "second", [queue]) == set()
-    client.broker.unlock(GROUP, "first", [queue])
-    assert client.broker.lock(GROUP, "second", [queue]) == {queue}
+    assert client.group.lock(GROUP, "first", [queue]) == {queue}
+    assert client.group.lock(GROUP, "second", [queue]) == set()
+    client.group.unlock(GROUP, "first", [queue])
+    assert client.group.lock(GROUP, "second", [queue]) == {queue}
 
 
 @pytest.mark.thorough  # nothing that Delayline does; each run has its bytes
@@ -122,15 +122,15 @@ def test_what_a_consumer_sends_back_is_delayed_and_comes_to_its_retry_topic(clie
     client.broker.send(queue, b"failed")
     (failed,) = pulled(client, queue, 1)
     with pytest.raises(GroupMissing):
-        client.broker.send_back(group, failed, queue, delay_level=1)
+        client.group.send_back(group, failed, queue, delay_level=1)
     client.admin.create_group(group, BROKER)
-    client.broker.heartbeat(queue, "client", ["producers"], [Consumer(group, {queue.topic: "*"})])
-    assert client.broker.consumers(group, queue) == ["client"]
-    client.broker.send_back(group, failed, queue, delay_level=1)
+    client.group.heartbeat(queue, "client", ["producers"], [Consumer(group, {queue.topic: "*"})])
+    assert client.group.consumers(group, queue) == ["client"]
+    client.group.send_back(group, failed, queue, delay_level=1)
     (found,) = pulled(client, Queue(f"%RETRY%{group}", BROKER, 0), 1)
     assert (found.body, found.reconsume_times) == (b"failed", 1)
-    client.broker.leave(queue, "client", consumer_group=group)
-    assert client.broker.consumers(group, queue) == []
+    client.group.leave(queue, "client", consumer_group=group)
+    assert client.group.consumers(group, queue) == []
     client.admin.delete_group(group, BROKER)
 
 
@@ -138,10 +138,10 @@ def test_a_group_hears_of_its_members(rocketmq: RocketMq, client: Client, queue:
     group, pushes = f"group-{uuid4().hex[:8]}", []
     client.admin.create_group(group, BROKER)
     with Client(rocketmq.settings, on_push=lambda push: pushes.append(push)) as first:
-        first.broker.heartbeat(queue, "first", consumers=[Consumer(group, {queue.topic: "*"})])
-        client.broker.heartbeat(queue, "second", consumers=[Consumer(group, {queue.topic: "*"})])
+        first.group.heartbeat(queue, "first", consumers=[Consumer(group, {queue.topic: "*"})])
+        client.group.heartbeat(queue, "second", consumers=[Consumer(group, {queue.topic: "*"})])
         soon(lambda: any(push.code == Request.NOTIFY_CONSUMER_IDS_CHANGED for push in pushes))
-        assert set(client.broker.consumers(group, queue)) == {"first", "second"}
+        assert set(client.group.consumers(group, queue)) == {"first", "second"}
 
 
 def test_a_topic_is_created_and_deleted(client: Client, queue: Queue) -> None:

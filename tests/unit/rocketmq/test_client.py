@@ -570,8 +570,8 @@ def test_what_cannot_be_expressed_is_refused_before_anything_is_sent(clients: Cl
         lambda: client.broker.send(QUEUE, bytes(11)),
         lambda: client.broker.send(QUEUE, b"", {"": "x"}),
         lambda: client.broker.send_batch(QUEUE, []),
-        lambda: client.broker.lock("g", "c", []),
-        lambda: client.broker.lock("g", "c", [QUEUE, Queue("topic", "b", 0)]),
+        lambda: client.group.lock("g", "c", []),
+        lambda: client.group.lock("g", "c", [QUEUE, Queue("topic", "b", 0)]),
     ):
         with pytest.raises(InvalidRequest):
             act()
@@ -603,7 +603,7 @@ def test_a_client_to_which_its_broker_cannot_write_is_not_connected(
 ) -> None:
     script: Script = lambda link, command: link.send(answer_to(command, code, remark=remark))  # noqa: E731
     client, peer = clients({Request.GET_CONSUMER_RUNNING_INFO: script})
-    assert client.broker.is_connected_later("g", "c", QUEUE).result() is is_connected
+    assert client.group.is_connected_later("g", "c", QUEUE).result() is is_connected
     assert peer.seen[-1].fields == {"consumerGroup": "g", "clientId": "c", "jstackEnable": "false", "bname": "a"}
 
 

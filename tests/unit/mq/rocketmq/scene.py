@@ -164,7 +164,7 @@ class Worker:
         """`at` is the broker's name."""
         settings = RocketmqSettings(name_servers="a:1", namespace="ns")
         clock, cluster, requests = ManualClock(), Answering(), Requests(broker)
-        pinned = SimpleNamespace(broker=requests, close=requests.close)
+        pinned = SimpleNamespace(broker=requests, group=requests, close=requests.close)
         admin = SimpleNamespace(create_group=noted, runtime=lambda _: {"bootTimestamp": "1"})
         client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: Live(pinned, requests))
         reader: Any = Requests(broker)
@@ -238,7 +238,7 @@ class Live:
     """A pinned connection, open as long as its requests are."""
 
     def __init__(self, pinned: Any, requests: Requests) -> None:
-        self.broker, self.close, self._requests = pinned.broker, pinned.close, requests
+        self.broker, self.group, self.close, self._requests = requests, requests, pinned.close, requests
 
     @property
     def is_open(self) -> bool:
