@@ -17,7 +17,7 @@ from tests.brokers.rocketmq import BROKER
 
 QUEUES = 8
 DUE = "due-at-ms"
-"""The property that says when a message is due, whoever delivers it."""
+"""The property with the time at which a message is due, for all that deliver it."""
 POLL_S = 0.2
 _CLOCK = SystemClock()
 
