@@ -3,8 +3,9 @@ its own clients' would be treated. They are no part of the record.
 
     UNIQ_KEY       the message's id (`MessageExt.getMsgId`), by which tools find it. Without one a message has another
                    id in each attempt of a consumer group, and in its dead letters
-    TIMER_OUT_MS   beside a user's TIMER_*: else a broker that stores the message again, as a group's dead letter,
-                   would delay it by them (`HookUtils.checkIfTimerMessage`)
+    TIMER_OUT_MS   beside a user's TIMER_*: else a broker that stores the message again, as a group's dead letter or
+                   because what was popped was not acknowledged, would delay it by them
+                   (`HookUtils.checkIfTimerMessage`)
 
 Both begin with zeros as those of no client and no broker do (an address 0.0.0.0, a number with a leading zero); by
 that a reader knows them.

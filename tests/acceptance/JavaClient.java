@@ -22,6 +22,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.common.message.MessageRequestMode;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /** RocketMQ's own client, with its commands as lines of JSON on stdin: `JavaClient <name servers>`. It prints a line for
@@ -93,6 +94,11 @@ public class JavaClient {
                 context.setDelayLevelWhenNextConsume(1);
                 return got(name, messages, failures) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER;
             });
+        }
+        if (command.containsKey("pop")) {
+            consumer.setClientRebalance(false);
+            producer().getDefaultMQProducerImpl().getMqClientFactory().getMQClientAPIImpl().setMessageRequestMode(
+                command.getString("pop"), command.getString("topic"), command.getString("group"), MessageRequestMode.POP, 8, PATIENCE_MS);
         }
         consumer.start();
         CONSUMERS.put(name, consumer);

@@ -15,7 +15,7 @@ from tests.brokers.java import compiled
 
 SOURCE = Path(__file__).with_name("JavaClient.java")
 LOGBACK = Path(__file__).parents[1] / "brokers" / "rocketmq-logback.xml"
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 
 T = TypeVar("T")
 
@@ -65,9 +65,9 @@ class JavaClient:
 
     @contextmanager
     def consuming(self, group: str, topic: str, *, tags: str = "*", **how: Any) -> Iterator[Got]:
-        """A consumer that reads from the beginning, in one thread. `sql` is a filter instead of tags; `orderly` and
-        `broadcasting` are ways of RocketMQ's to consume; the first `failures` attempts of each message fail, and come
-        again after a second, up to `retries` times."""
+        """A consumer that reads from the beginning, in one thread. `sql` is a filter instead of tags; `orderly`,
+        `broadcasting` and `pop` (the broker's address) are ways of RocketMQ's to consume; the first `failures`
+        attempts of each message fail, and come again after a second, up to `retries` times."""
         name = f"consumer-{next(self._numbers)}"
         self.ask("consume", name=name, group=group, topic=topic, tags=tags, **how)
         yield lambda count: self._got_by(name, count)

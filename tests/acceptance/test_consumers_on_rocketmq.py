@@ -220,3 +220,19 @@ def test_delays_of_rocketmqs_own_among_the_properties_delay_nothing_again(
         assert {name: found[name].properties[name] for name in expected} == expected
         with java.consuming(group(), f"%DLQ%{failing}") as got_dead:
             assert by_body(got_dead(4)).keys() == expected.keys()
+
+
+@pytest.mark.thorough  # half a minute: brokers look at times for what was popped and not acknowledged
+def test_what_was_popped_and_failed_comes_again_with_its_id_and_without_another_delay(
+    java: JavaClient, rocketmq: RocketMq, server: Server, topic: str, group: MakeGroup
+) -> None:
+    """RocketMQ's clients for gRPC consume like this. `DELAY` is not among them: of such a message, also of RocketMQ's
+    own, a broker delays the second attempt by it."""
+    send(server, topic, value="plain", schedule={"delay": "1ms"})
+    send(server, topic, value="timer", headers=headers_of({"TIMER_DELAY_SEC": "1800"}), schedule={"delay": "1ms"})
+    with java.consuming(group(), topic, failures=1, pop=f"127.0.0.1:{rocketmq.broker.port}") as got:
+        attempts = got(4)
+    for body in (b"plain", b"timer"):
+        found = [one for one in attempts if one.body == body]
+        assert [one.reconsume_times for one in found] == [0, 1]
+        assert len({one.msg_id for one in found}) == 1
