@@ -1,11 +1,11 @@
 """Appends for the frontends: what waits for a queue goes out together while another batch is on its way.
 
 A batch is stored wholly or not at all. An append for several queues, or for more than a request holds, is several
-batches: where one fails behind another that was stored, its future says QueueUnavailable, and some of it may be
-there. What can be known before is refused before: topics, partitions, sizes.
+batches: if one is stored and a later one fails, the future raises QueueUnavailable, and what is stored stays. Unknown
+topics and partitions, and records that are too large, are refused before anything is sent.
 
-The answer to a send does not say when the broker stored it, which is accepted_at: it is looked up by the place in
-the commit log (`stamps`), one more question for a whole batch.
+`accepted_at` is the time at which the broker stored a record. The answer to a send does not contain it, so it is read
+from the message in the commit log (`stamps`): one more request for a whole batch.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ IDLE_S = 1.0
 
 @dataclass(slots=True)
 class _Wanted:
-    """An append, and who waits for it."""
+    """An append, with its future."""
 
     records: Sequence[Append]
     future: "Future[list[Position]]"

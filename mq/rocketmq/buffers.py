@@ -96,7 +96,7 @@ class OwnTopics:
             for number in range(count):
                 queue = Queue(wire, broker, number)
                 if self._cluster.range(queue)[1] == 0:
-                    with self._cluster.telling(f"writing rules into {wire}"):
+                    with self._cluster.translated_errors(f"writing rules into {wire}"):
                         self._client.broker.send_batch(queue, [record])
 
     def tend(self, name: str) -> None:
@@ -178,13 +178,13 @@ class OwnTopics:
             try:
                 yield
             finally:
-                with suppress(QueueError), self._cluster.telling("giving a lock back"):
+                with suppress(QueueError), self._cluster.translated_errors("giving a lock back"):
                     self._client.admin.unlock(masters[0], name_of_all, client_id)
 
     def _lock(self, broker: str, name: str, client_id: str) -> None:
         """Raises QueueUnavailable."""
         until_s = self._clock.monotonic_s() + MAKING_S
-        with self._cluster.telling("waiting for others that make topics"):
+        with self._cluster.translated_errors("waiting for others that make topics"):
             while not self._client.admin.lock(broker, name, client_id):
                 if self._clock.monotonic_s() > until_s:
                     raise QueueUnavailable(f"others have been making topics for {MAKING_S:.0f} s")

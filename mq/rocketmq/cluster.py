@@ -76,7 +76,7 @@ def new_sys_flag() -> int:
 
 
 class RocketmqCluster:
-    """Any thread. Where nothing else is said, each method raises QueueUnavailable, TopicUnknown, PartitionUnknown."""
+    """Any thread. Each method raises QueueUnavailable, TopicUnknown, PartitionUnknown, or what it names."""
 
     def __init__(self, settings: RocketmqSettings, client: Client, clock: Clock) -> None:
         self._names = settings.wire_names
@@ -91,8 +91,8 @@ class RocketmqCluster:
         self._is_closed = True
 
     @contextmanager
-    def telling(self, doing: str) -> Iterator[None]:
-        """Errors of RocketMQ's client become those of the contract. Raises QueueError."""
+    def translated_errors(self, doing: str) -> Iterator[None]:
+        """Errors of RocketMQ's client become those of the contract. `doing` begins their text. Raises QueueError."""
         if self._is_closed:
             raise QueueClosed("the queue is closed")
         try:
@@ -134,7 +134,7 @@ class RocketmqCluster:
             return {}
 
     def _held(self, name: str, wire: str) -> dict[str, Held]:
-        with self.telling(f"looking up topic {name!r}"):
+        with self.translated_errors(f"looking up topic {name!r}"):
             try:
                 route = self._client.names.route(wire)
             except TopicMissing:
@@ -142,7 +142,7 @@ class RocketmqCluster:
         return {one.broker: _held(one) for one in route.queues if is_broker_name(one.broker)}
 
     def all_wire_names(self) -> list[str]:
-        with self.telling("listing topics"):
+        with self.translated_errors("listing topics"):
             return self._client.admin.topics()
 
     def buffers(self) -> dict[str, str]:
@@ -162,17 +162,17 @@ class RocketmqCluster:
 
     def masters(self) -> list[str]:
         """Names of brokers that take writes, in order."""
-        with self.telling("listing brokers"):
+        with self.translated_errors("listing brokers"):
             return sorted(name for name in self._client.admin.brokers() if is_broker_name(name))
 
     def clusters(self) -> set[str]:
         """Names of RocketMQ's clusters; its topics of the same names are no users'."""
-        with self.telling("listing brokers"):
+        with self.translated_errors("listing brokers"):
             return {one.cluster for one in self._client.names.cluster()}
 
     def make(self, wire: str, queues: dict[str, int], sys_flag: int) -> None:
         """The topic with so many queues on each broker; one that is there is changed."""
-        with self.telling(f"making topic {wire!r}"):
+        with self.translated_errors(f"making topic {wire!r}"):
             for broker, count in queues.items():
                 self._client.admin.create_topic(wire, broker, count, sys_flag=sys_flag)
 
@@ -185,7 +185,7 @@ class RocketmqCluster:
 
     def configuration(self, broker: str) -> dict[str, str]:
         """The broker's settings."""
-        with self.telling(f"asking for settings of {broker}"):
+        with self.translated_errors(f"asking for settings of {broker}"):
             return self._client.admin.configuration(broker)
 
     # --- queues
@@ -213,7 +213,7 @@ class RocketmqCluster:
     def range(self, queue: Queue) -> tuple[int, int]:
         """(first offset held, offset behind the last that can be read, or that we know to be stored). What was
         trimmed is not held."""
-        with self.telling(f"asking for offsets of {queue.topic}"):
+        with self.translated_errors(f"asking for offsets of {queue.topic}"):
             end = self._client.broker.max_offset(queue)
             start = self._client.broker.min_offset(queue)
         known, at_s = self._ends.get(queue, (0, 0.0))
@@ -230,7 +230,7 @@ class RocketmqCluster:
         it has stored in that order, over all queues: a mark is stored, and waited for."""
         mark = Queue(self._names.out(self._names.names.cursor), broker, 0)
         until_s = self._clock.monotonic_s() + timeout_s
-        with self.telling(f"marking {broker}"):
+        with self.translated_errors(f"marking {broker}"):
             end = self._client.broker.send_batch(mark, [BatchMember(b"mark")]).answer.queue_offset + 1
         while self.readable_end(mark) < end:
             if self._clock.monotonic_s() > until_s:
@@ -240,7 +240,7 @@ class RocketmqCluster:
 
     def readable_end(self, queue: Queue) -> int:
         """Behind the last that can be read now."""
-        with self.telling(f"asking for offsets of {queue.topic}"):
+        with self.translated_errors(f"asking for offsets of {queue.topic}"):
             return self._client.broker.max_offset(queue)
 
     def low(self, queue: Queue) -> int:
@@ -276,7 +276,7 @@ class RocketmqCluster:
 
     def _pull(self, queue: Queue, offset: int, records_max: int) -> list[LogRecord]:
         """Nothing where what is stored cannot be read yet. Raises OffsetOutOfRange."""
-        with self.telling(f"reading {queue.topic}"):
+        with self.translated_errors(f"reading {queue.topic}"):
             pulled = self._client.broker.pull(queue, offset, messages_max=records_max)
         if pulled.status is PullStatus.OFFSET_MOVED and offset < pulled.min_offset:
             raise OffsetOutOfRange(f"{queue.topic}: {offset} is gone, the log starts at {pulled.min_offset}")

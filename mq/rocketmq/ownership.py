@@ -202,7 +202,7 @@ class Ownership:
     def _stands(self, write: Write, mark: str) -> bool:
         """Whether a batch with this mark is in its queue. What was trimmed or expired behind `since` cannot be known:
         raises QueueUnavailable."""
-        with self._cluster.telling(f"reading back {write.topic}"):
+        with self._cluster.translated_errors(f"reading back {write.topic}"):
             end = self._reader.max_offset(write.queue)
         begin = write.since
         while begin < end:
@@ -216,7 +216,7 @@ class Ownership:
         assert write.members is not None
         members = [BatchMember(body, text) for body, text in write.members]
         batch = [marked(members[0], mark), *members[1:]]
-        with self._cluster.telling(f"finishing a step in {write.topic}"):
+        with self._cluster.translated_errors(f"finishing a step in {write.topic}"):
             session.requests.send_batch_later(write.queue, batch, born_ms=write.born_ms).result()
 
     # --- the journal

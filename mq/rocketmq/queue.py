@@ -85,7 +85,7 @@ class RocketmqQueue:
             self._stamps,
             writer,
             self._clock,
-            source.tell,
+            source.notify,
         )
         source.on_poll, source.on_release, source.on_close = member.alive, member.release, member.close
         self.members.add(member)
@@ -119,7 +119,7 @@ class RocketmqQueue:
         return self._cluster.wait_readable(broker, self._settings.request_timeout_s, self._rest)
 
     def _rest(self, seconds: float) -> None:
-        """Wholly: who would go on before that, because the queue is being closed, hears QueueClosed."""
+        """The whole time. Raises QueueClosed if the queue is closed meanwhile."""
         if self._closing.wait(seconds):
             raise QueueClosed("the queue is closed")
 
@@ -157,7 +157,7 @@ class RocketmqQueue:
                 return False
 
     def _has_grown(self, topic: str, queues: Mapping[Queue, int], wait_s: float) -> bool:
-        with self._cluster.telling(f"waiting for {topic}"):
+        with self._cluster.translated_errors(f"waiting for {topic}"):
             pulls = {
                 self._client.broker.pull_later(queue, offset, messages_max=1, wait_s=wait_s)
                 for queue, offset in queues.items()
@@ -229,7 +229,7 @@ class RocketmqQueue:
         return None if held.is_writable else f"topic {shard.topic!r} may not be written on {place.broker}"
 
     def trouble(self) -> str | None:
-        """Brokers mend themselves, or say so for each shard."""
+        """None: brokers recover by themselves, or each of their shards reports its trouble."""
         return None
 
     def identity(self) -> str:

@@ -235,7 +235,7 @@ class RocketmqSink:
         now_s = self._clock.monotonic_s()
         if known is not None and now_s - known[1] < ENDS_FRESH_S:
             return known[0]
-        with self._cluster.telling(f"asking for the end of {queue.topic}"):
+        with self._cluster.translated_errors(f"asking for the end of {queue.topic}"):
             asked = holding.session.requests.max_offset_later(queue)
             try:
                 end = asked.result(self._patience_s())

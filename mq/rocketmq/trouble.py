@@ -1,6 +1,6 @@
 """What RocketMQ's answers mean: the only place where its codes have a meaning.
 
-1         the broker failed in some way: whether the message was stored is not said
+1         the broker failed in some way, and the message may have been stored
 2, 14     busy, or its store takes nothing now: it was not stored, and may be tried again
 13        the message is not permitted: too large, or its properties
 16        neither the account nor the topic's permissions let one write
@@ -38,7 +38,7 @@ def is_not_stored(error: RocketmqError) -> bool:
 
 
 def queue_error(error: RocketmqError, doing: str) -> QueueError:
-    """For who appends, reads or asks."""
+    """The error of the contract, for a request that is no commit."""
     text = f"{doing}: {error}"
     if is_of_record(error):
         return RecordTooLarge(text)

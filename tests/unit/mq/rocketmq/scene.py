@@ -231,7 +231,7 @@ class Answering:
     """A cluster without troubles."""
 
     def __init__(self) -> None:
-        self.telling, self.stored = nullcontext, noted
+        self.translated_errors, self.stored = nullcontext, noted
 
 
 class Live:
