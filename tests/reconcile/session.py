@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-OPTIONS = {
+OPTIONS: dict[str, bool | float | int | str | None] = {
     "spark.driver.memory": "512m",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

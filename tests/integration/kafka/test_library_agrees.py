@@ -74,8 +74,9 @@ class Library:
         for send in sends:
             for body, time_ms in [(send.body, send.timestamp_ms)] if isinstance(send, Send) else send.deliveries:
                 key, value, headers = parts_of(body)
-                given = {"headers": headers, "timestamp": time_ms or 0, "on_delivery": heard}
-                self._producer.produce(send.topic, value, key, send.partition, **given)
+                self._producer.produce(
+                    send.topic, value, key, send.partition, heard, timestamp=time_ms or 0, headers=headers
+                )
         self._producer.flush(PATIENCE_S)
         if failures:
             self._producer.abort_transaction(PATIENCE_S)

@@ -16,6 +16,7 @@ from kafkawire.protocol.apis import APIS, ApiKey
 from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.message import Message, RequestHeader, decode, encode, request_frame
 from kafkawire.protocol.messages import cluster, fetch, metadata, produce, topics, transactions
+from mq.kafka.librdkafka.bodies import Headers
 from tests.brokers.certificates import make_certificate
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, body
@@ -166,12 +167,12 @@ def test_large_records_pass_both_ways(opened: Door) -> None:
         producer.produce(opened.place.topic, value=value)
     assert producer.flush(30) == 0
     limits = {"fetch.message.max.bytes": 16 << 20, "fetch.max.bytes": 64 << 20, "receive.message.max.bytes": 1 << 27}
-    got = consumed(opened.address, opened.place.topic, 4, **limits)
+    got = consumed(opened.address, opened.place.topic, 4, settings=limits)
     assert [one.value() == value for one in got] == [True] * 4
 
 
 @pytest.mark.parametrize("headers", [[], [("delay-ms", b"60000")]], ids=["immediate", "delayed"])
-def test_a_producer_that_takes_no_answers_gets_none(opened: Door, headers: list[tuple[str, bytes]]) -> None:
+def test_a_producer_that_takes_no_answers_gets_none(opened: Door, headers: Headers) -> None:
     opened.make_topic(1)
     producer = Producer({"bootstrap.servers": opened.address, "acks": 0})
     for n in range(10):
@@ -252,7 +253,8 @@ def test_clients_may_come_over_tls(door: Door, tmp_path: Path) -> None:
         for n in range(10):
             producer.produce(door.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
         assert producer.flush(20) == 0
-        assert [int(one.value()) for one in consumed(door.address, door.place.topic, 5, **tls)] == [0, 2, 4, 6, 8]
+        got = consumed(door.address, door.place.topic, 5, settings=tls)
+        assert [int(one.value()) for one in got] == [0, 2, 4, 6, 8]
         with closing(WireClient(door.address)) as plaintext:
             assert is_closed(plaintext)
 
