@@ -86,7 +86,7 @@ def fetched(events: Sequence[Event]) -> dict[Shard, list[LogRecord]]:
     found: dict[Shard, list[LogRecord]] = {}
     for event in events:
         if isinstance(event, Fetched):
-            found.setdefault(event.shard, []).extend(event.records)
+            found.setdefault(event.shard, []).extend(map(LogRecord._make, event.records))
     return found
 
 
