@@ -139,7 +139,7 @@ def on_another_version(id: str) -> Iterator[httpx.Response]:
 def where_nobody_waits(id: str) -> Iterator[httpx.Response]:
     undecided = door(operation_timeout_s=0.01)
     undecided.owners.decide = lambda: None
-    yield ask(undecided, id, **({"Prefer": "respond-async"} if "Prefer" in headers_of(id) else {}))
+    yield ask(undecided, id, Prefer="respond-async") if "Prefer" in headers_of(id) else ask(undecided, id)
 
 
 def where_owners_are_silent(id: str) -> Iterator[httpx.Response]:

@@ -12,8 +12,8 @@ PATH = "/v1/topics/orders/shards/0"
 SKIP = {"reason": "unknown_format", "offset": 5, "through": 5, "by": "eva"}
 
 
-def healthy(**settings: float) -> Door:
-    door = Door(**settings)
+def healthy(owner_timeout_s: float = 5.0) -> Door:
+    door = Door(owner_timeout_s=owner_timeout_s)
     door.queue.ensure_topic("orders")
     door.queue.ensure_buffer("orders", DEFAULT_RULES)
     return door

@@ -212,7 +212,11 @@ def test_no_more_requests_wait_than_may(peers: Peers, dial: Dial) -> None:
 
 def test_no_more_bytes_wait_than_may(peers: Peers, dial: Dial) -> None:
     release = Event()
-    connection = dial(peers(lambda *_: release.wait(20) and None), outgoing_bytes_max=30_000_000)
+
+    def deaf(link: PeerLink, command: Command) -> None:
+        release.wait(20)
+
+    connection = dial(peers(deaf), outgoing_bytes_max=30_000_000)
     fills = (connection.start(Command(10, body=bytes(8_000_000)), 60) for _ in range(20))
     with pytest.raises(TooManyPending, match="bytes wait"):
         list(fills)

@@ -147,9 +147,11 @@ def test_a_stream_ends_when_the_server_stops() -> None:
     async def work(stream: Stream) -> Any:
         await stream.values(1)
         door.app.closing.begin()
-        return await stream.block(), stream.task.done() or await asyncio.wait_for(stream.task, 5)
+        block = await stream.block()
+        await asyncio.wait_for(stream.task, 5)
+        return block
 
-    assert _follow(door, work)[0] is None
+    assert _follow(door, work) is None
 
 
 def test_a_client_that_leaves_frees_its_place() -> None:

@@ -236,7 +236,7 @@ def break_off(bench: Bench, first: int, end: int) -> None:
     poll = source.poll
 
     def broken(*given: Any) -> list[Any]:
-        found = []
+        found: list[Any] = []
         for event in poll(*given):
             if isinstance(event, Fetched) and any(first <= record[0] < end for record in event.records):
                 before = [record for record in event.records if record[0] < first]

@@ -16,6 +16,7 @@ from reconcile.errors import OtherCluster, RunInProgress
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
 from reconcile.logic.manifest import Manifest
 from reconcile.logic.plan import Cluster
+from reconcile.progress import Step
 from reconcile.report.repair_plan import LostMessage, RepairPlan, encode_repair_plan
 from tests.unit.reconcile.queue import FakeQueue, FakeStages
 
@@ -86,7 +87,7 @@ class MortalFiles:
         self._files.flush()
 
 
-def silent(step: str) -> None:
+def silent(step: Step) -> None:
     pass
 
 
