@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from mq.kafka.librdkafka.bodies import Headers
-from tests.integration.proxy.conftest import Door
+from tests.integration.proxy.conftest import Proxy
 
 DELAY: Headers = [("delay-ms", b"3600000")]
 
@@ -16,16 +16,16 @@ class Load:
     """An idempotent producer of numbers, three in ten of them delayed, that outlives the proxy."""
 
     def __init__(
-        self, door: Door, rng: Random, partitions: int = 2, settings: Mapping[str, str] | None = None
+        self, proxy: Proxy, rng: Random, partitions: int = 2, settings: Mapping[str, str] | None = None
     ) -> None:
-        self._topic = door.place.topic
+        self._topic = proxy.place.topic
         self._rng = rng
         self._partitions = partitions
         self.failures: list[Any] = []
         self.sent = 0
         self._producer = Producer(
             {
-                "bootstrap.servers": door.address,
+                "bootstrap.servers": proxy.address,
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "batch.num.messages": 40,
