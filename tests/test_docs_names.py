@@ -47,7 +47,7 @@ def text(page: str) -> str:
     return (ROOT / page).read_text()
 
 
-def found(pattern: str, *, but: set[str] = frozenset()) -> set[tuple[str, str]]:  # type: ignore[assignment]
+def found(pattern: str, *, but: set[str] = frozenset()) -> set[tuple[str, str]]:
     """Page and first group, of all pages."""
     return {(page, name) for page in pages() if page not in but for name in re.findall(pattern, text(page), re.M)}
 

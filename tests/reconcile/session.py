@@ -59,7 +59,7 @@ def _session(java: list[str]) -> "Iterator[SparkSession]":
 
     options = OPTIONS | {"spark.driver.extraJavaOptions": " ".join([JAVA, *java])}
     session = SparkSession.Builder().master("local[1]").config(map=options).getOrCreate()
-    gateway: Any = session.sparkContext._gateway  # type: ignore[attr-defined]
+    gateway: Any = session.sparkContext._gateway
     yield session
     session.stop()
     if not any("AtExit" in option for option in java):

@@ -43,7 +43,7 @@ def api(*pages: Listing, **settings: Any) -> tuple[Api, Pages]:
     made.queue.ensure_topic("orders")
     made.queue.ensure_buffer("orders", made.rules)
     asked = Pages(made, *pages)
-    made.owners.page = asked  # type: ignore[method-assign]
+    made.owners.page = asked
     return made, asked
 
 

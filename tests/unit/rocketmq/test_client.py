@@ -339,7 +339,7 @@ def test_who_asks_for_an_address_that_swallows_attempts_waits_for_the_first_one_
         if next(attempts) == 0:
             raise Unreachable(f"{address}: no answer")
         answers.wait()
-        return made  # type: ignore[no-any-return]
+        return made
 
     links = Links(SETTINGS, clock, lambda _: None, connect_slowly)
     with pytest.raises(Unreachable, match="no answer"):

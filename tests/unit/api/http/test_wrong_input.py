@@ -119,7 +119,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, schedule: Mapping[str, Any]) -> str:
     api = Api()
 
     class Client(httpx.Client):
-        def request(self, method: str, url: Any, **options: Any) -> httpx.Response:  # type: ignore[override]
+        def request(self, method: str, url: Any, **options: Any) -> httpx.Response:
             return api.request(method, str(url), json=options["json"])
 
     monkeypatch.setattr(httpx, "Client", Client)

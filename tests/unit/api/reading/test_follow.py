@@ -215,5 +215,5 @@ def test_a_queue_that_has_something_new_that_nobody_may_see_is_not_asked_without
             raise QueueUnavailable("enough")
         return True
 
-    api.queue.wait = always  # type: ignore[method-assign]
+    api.queue.wait = always
     assert b"queue-unavailable" in _follow(api, lambda stream: stream.rest())

@@ -234,7 +234,7 @@ def test_a_worker_that_stops_leaves_the_rest_of_a_takeover_out(scene: Scene, ans
     for _ in range(answered):
         scene.held.work()
         scene.turn(1)
-    scene.queue.takeover = asked.append  # type: ignore[assignment, method-assign]
+    scene.queue.takeover = asked.append
     scene.send(b"last", (b"delay-ms", b"0"))
     scene.turn(2)
 
@@ -249,7 +249,7 @@ def test_a_worker_that_stops_leaves_the_rest_of_a_takeover_out(scene: Scene, ans
 
 def test_shards_that_are_not_ours_any_more_are_not_asked_about(scene: Scene) -> None:
     asked: list[Shard] = []
-    scene.queue.takeover = asked.append  # type: ignore[assignment, method-assign]
+    scene.queue.takeover = asked.append
     scene.hand(Lost([MAILS]))
 
     scene.held.work()

@@ -31,7 +31,7 @@ def with_settings(bench: Bench, **settings: Any) -> Bench:
 def calm(bench: Bench) -> None:
     """Buffer maintenance answers when a turn waits for it, so that every run is the same."""
     bench.worker.buffer_maintenance.close()
-    bench.worker.buffer_maintenance.executor = Prompt()  # type: ignore[assignment]
+    bench.worker.buffer_maintenance.executor = Prompt()
 
 
 class Prompt(Reluctant):

@@ -435,7 +435,7 @@ def test_closing_waits_for_no_node_and_a_connection_that_is_made_later_is_closed
             made.append(connect(node))
             return made[0]
 
-        reader.nodes.connect = late  # type: ignore[method-assign]
+        reader.nodes.connect = late
         reader.assign(FIRST, 0)
         read_until(reader, lambda _: asked.is_set())
         reader.close()
@@ -541,7 +541,7 @@ def test_what_goes_wrong_in_a_helper_is_not_swallowed(one: tuple[Cluster, WireRe
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    reader.nodes.leader = broken  # type: ignore[assignment]
+    reader.nodes.leader = broken
     reader.assign(FIRST, 0)
     with pytest.raises(ZeroDivisionError):
         reader.read(10, PATIENCE_S)
