@@ -58,9 +58,9 @@ def peers() -> Iterator[Peers]:
 def dial() -> Iterator[Callable[..., BrokerConnection]]:
     with ExitStack() as stack:
 
-        def to(peer: ScriptedPeer, **options: object) -> BrokerConnection:
+        def to(peer: ScriptedPeer, **options: Any) -> BrokerConnection:
             on_push: Any = options.pop("on_push", lambda _: None)
-            settings = replace(SETTINGS, **options)  # type: ignore[arg-type]
+            settings = replace(SETTINGS, **options)
             return stack.enter_context(closing(connect(peer.address, settings, CLOCK, on_push)))
 
         yield to
@@ -391,9 +391,9 @@ def answering(fields: dict[str, str], code: int = 0, body: bytes = b"") -> Scrip
 def clients(peers: Peers) -> Iterator[Callable[..., tuple[Client, ScriptedPeer]]]:
     with ExitStack() as stack:
 
-        def make(answers: dict[int, Script] | None = None, **options: object) -> tuple[Client, ScriptedPeer]:
+        def make(answers: dict[int, Script] | None = None, **options: Any) -> tuple[Client, ScriptedPeer]:
             peer = peers(serving(answers))
-            settings = replace(SETTINGS, name_servers=(peer.address,), **options)  # type: ignore[arg-type]
+            settings = replace(SETTINGS, name_servers=(peer.address,), **options)
             return stack.enter_context(Client(settings, CLOCK)), peer
 
         yield make
