@@ -182,7 +182,7 @@ class Journals:
 
 
 def _is_enough(records: Sequence[Record]) -> bool:
-    """Whether what stands before them changes nothing."""
+    """Whether earlier records would change nothing."""
     return any(isinstance(record, ShardStep | Kept) for record in records[LATE_RECORDS_MAX:])
 
 
