@@ -200,7 +200,7 @@ def where_the_shard_is_healthy(id: str) -> Iterator[httpx.Response]:
 
 
 def where_the_topic_is_busy(id: str) -> Iterator[httpx.Response]:
-    def refuse(_: str) -> None:
+    def refuse(name: str) -> None:
         raise TopicBusy("busy")
 
     if id == "deleteTopic":

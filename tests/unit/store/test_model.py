@@ -27,7 +27,7 @@ SELDOM = st.sampled_from([False] * 5 + [True])
 class Model(RuleBasedStateMachine):
     """What is pending is two dicts, one of which is lost by a restart."""
 
-    house_class = MemoryHouse
+    house_class: type[MemoryHouse | RocksHouse] = MemoryHouse
 
     @initialize()
     def begin(self) -> None:

@@ -116,7 +116,7 @@ def test_an_error_of_ours_is_a_500_that_reveals_nothing_and_a_log_line_with_all(
 ) -> None:
     api = Api()
 
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("a secret detail")
 
     api.queue.append = broken

@@ -208,7 +208,7 @@ def test_a_queue_that_has_something_new_that_nobody_may_see_is_not_asked_without
     api = _filled()
     asked = 0
 
-    def always(*_: Any) -> bool:
+    def always(*_: Any, **__: Any) -> bool:
         nonlocal asked
         asked += 1
         if asked == 3:

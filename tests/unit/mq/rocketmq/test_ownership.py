@@ -1,5 +1,7 @@
 """Owners of a shard on RocketMQ, one after the other, and what the last one left on its way."""
 
+from typing import Any
+
 import pytest
 
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, QueueUnavailable
@@ -134,7 +136,8 @@ def test_a_shard_that_is_released_while_its_lock_is_waited_for_is_claimed_anew()
         def __exit__(self, *_: object) -> None:
             pass
 
-    holding.lock = ReleasedFirst()
+    released_first: Any = ReleasedFirst()
+    holding.lock = released_first
     assert worker.take() is not holding
     assert worker.ownership.holding(holding.shard) is not holding
 

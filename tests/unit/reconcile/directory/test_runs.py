@@ -64,6 +64,9 @@ class MortalFiles:
     def read(self, name: str) -> bytes | None:
         return self._files.read(name)
 
+    def tail(self, name: str, size: int) -> bytes:
+        return self._files.tail(name, size)
+
     def exists(self, name: str) -> bool:
         return self._files.exists(name)
 
