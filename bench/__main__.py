@@ -17,10 +17,10 @@ from rich.console import Console
 from bench.report import machine, run_bench
 
 _HERE = Path(__file__).parent
-_FRAME = {"__main__", "report", "dispatching"}
+_FRAME = {"__main__", "report"}
 
 
-def _benches() -> list[str]:
+def benches() -> list[str]:
     """Modules only: a package is what several benches share. People write `kafka-deliver` for kafka_deliver.py."""
     found = (module.name for module in pkgutil.iter_modules([str(_HERE)]) if not module.ispkg)
     return sorted(name.replace("_", "-") for name in found if name not in _FRAME)
@@ -28,7 +28,7 @@ def _benches() -> list[str]:
 
 def _chosen(arguments: Sequence[str], environment: str) -> list[str]:
     """Raises SystemExit (2) for a name that is no bench."""
-    known = _benches()
+    known = benches()
     names = list(arguments) or [name for name in environment.split(",") if name]
     if unknown := [name for name in names if name not in known]:
         sys.stderr.write(f"no such bench: {', '.join(unknown)}; there are: {', '.join(known)}\n")

@@ -8,9 +8,9 @@ somebody else's work.
 import random
 from collections.abc import Callable
 
-from bench.dispatching import COMMIT, SMALL_COMMIT, dispatch_steps
-from bench.ingesting import POLLED, ingest_steps
 from bench.report import Report, measured
+from bench.steps.dispatching import COMMIT, SMALL_COMMIT, dispatch_steps
+from bench.steps.ingesting import POLLED, ingest_steps
 from delayline.buffer.outcome import AuditRow, Outcome, decode_audit, encode_audit
 from delayline.buffer.record import decode_value, encode_value
 from delayline.records.message import Shard

@@ -8,9 +8,9 @@ read_committed reader of the target topic has seen the last one. Ingest and disp
 from statistics import median
 
 from bench.on_kafka.broker import Load, Place
-from bench.on_kafka.child import Child, child
 from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker, working
+from bench.processes.child import Child, child
 from bench.report import Lap, Report, Target
 from delayline.clock import SystemClock
 
@@ -68,7 +68,7 @@ def copy_lap(servers: str, count: int) -> Lap:
     place = Place.make(servers)
     source = f"{place.topic}-source"
     place.make_topic(source)
-    with child("copy", servers=servers, source=source, target=place.topic) as copy:
+    with child("on_kafka.copy", servers=servers, source=source, target=place.topic) as copy:
         copy.wait_ready()
         lap = _drain(copy, servers, source, place.topic, count)
     place.drop()

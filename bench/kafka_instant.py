@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bench.on_kafka.broker import Load, Place
-from bench.on_kafka.child import child
 from bench.on_kafka.nats import running, server
 from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker, working
+from bench.processes.child import child
 from bench.report import Report, Target
 from delayline.clock import SystemClock
 from delayline.records.headers import DUE
@@ -113,7 +113,9 @@ def _ours(servers: str, count: int) -> Drained:
         load.add(range(count), [("deliver-at", b"%d" % due_ms)])
         flow_s = (due_ms - _CLOCK.now_ms()) / 1000 + FLOW_AFTER_S
         flow = int(flow_s * FLOW_PER_S)
-        with child("sender", servers=servers, topic=other.buffer, count=flow, per_s=FLOW_PER_S, **FLOW_DELAY_MS):
+        with child(
+            "on_kafka.sender", servers=servers, topic=other.buffer, count=flow, per_s=FLOW_PER_S, **FLOW_DELAY_MS
+        ):
             load.release()
             _check_accepted(due_ms)
             for messages in reader.batches(count, QUIET_S):

@@ -12,9 +12,9 @@ from confluent_kafka import Message, Producer
 
 from bench.kafka_deliver import worker_lap
 from bench.on_kafka.broker import ANSWER_S, Place
-from bench.on_kafka.child import child
 from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker, working
+from bench.processes.child import child
 from bench.report import Report, Target
 from delayline.clock import SystemClock
 from delayline.records.headers import DUE
@@ -80,7 +80,7 @@ def _seen(servers: str, count: int) -> Seen:
     delays = {"delay_ms_min": 500, "delay_ms_max": 3500}
     with (
         working(place),
-        child("sender", servers=servers, topic=place.buffer, count=count, per_s=PER_S, **delays),
+        child("on_kafka.sender", servers=servers, topic=place.buffer, count=count, per_s=PER_S, **delays),
     ):
         for messages in reader.batches(count, QUIET_S):
             now_ms = _CLOCK.now_ms()

@@ -8,9 +8,9 @@ from statistics import median
 
 from bench.kafka_rebuild import far_delays
 from bench.on_kafka.broker import Load, Place
-from bench.on_kafka.child import Child
 from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker, working
+from bench.processes.child import Child
 from bench.report import Report, Target
 from delayline.clock import SystemClock
 

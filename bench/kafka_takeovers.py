@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Sequence
 
 from bench.on_kafka.broker import Place
-from bench.on_kafka.child import child
 from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker
+from bench.processes.child import child
 from bench.report import Report, Target
 from delayline.records.headers import DUE
 
@@ -48,11 +48,13 @@ def _measure(report: Report, servers: str, seconds: int, every_s: float) -> None
     late: list[tuple[int, int]] = []
     with tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder:
         given = {"servers": servers, "namespace": place.namespace, "topic": place.topic, "folder": folder}
-        with child("retaking", **given, others=[other.topic], stretch_s=STRETCH_S, every_s=every_s) as worker:
+        with child(
+            "on_kafka.retaking", **given, others=[other.topic], stretch_s=STRETCH_S, every_s=every_s
+        ) as worker:
             worker.wait_ready()
             worker.wait_ready()
             reader = Reader(servers, place.topic)
-            with child("sender", servers=servers, topic=place.buffer, count=count, per_s=PER_S, **DELAYS_MS):
+            with child("on_kafka.sender", servers=servers, topic=place.buffer, count=count, per_s=PER_S, **DELAYS_MS):
                 for messages in reader.batches(count, QUIET_S):
                     for message in messages:
                         due_ms = int(dict(message.headers() or ())[DUE.decode()])  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from delayline.config import Settings, describe
 from delayline.times import parse_duration_ms
 from tests.test_docs_names import literals, text
 from tests.test_tidy import ROOT, pages
-from tests.unit.api.door import Door
+from tests.unit.api.in_memory import Api
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
 
@@ -104,7 +104,7 @@ def test_the_page_and_the_help_have_the_exit_codes_of_commands() -> None:
 
 # --- HTTP
 
-DOCUMENT: dict[str, Any] = Door().get("/openapi.json").json()
+DOCUMENT: dict[str, Any] = Api().get("/openapi.json").json()
 ROUTES = {
     (method.upper(), path): {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
     for path, operations in DOCUMENT["paths"].items()

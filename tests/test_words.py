@@ -47,9 +47,9 @@ VAGUE_MAX = {"reconcile": 13, "mq": 69, "pages": 3, "tests": 4}
 
 STILL = {"reconcile/logic/acts.py:Moved"}
 
-REPLACED = re.compile(r"settle|(?<![a-z])claimants?(?![a-z])")
+REPLACED = re.compile(r"settle|(?<![a-z])(?:claimants?|doors?)(?![a-z])")
 """Parts of identifiers that had several meanings each. The glossary has a word for each meaning: complete, stable,
-recover, resolve; conditional message."""
+recover, resolve; conditional message; API, proxy."""
 SCOPED = {
     "piece": ("kafkawire/", "rocketmq/wire/", "proxy/kafka/response_order.py", "proxy/kafka/frontend/"),
     "elsewhere": ("kafkawire/client/", "mq/kafka/data_path/", "reconcile/spark/", "store/memory_tier.py"),

@@ -3,8 +3,7 @@
     broker.py     a quiet broker of one node, topics on it, and loads that become readable all at once
     rig.py        the broker and the worker, as most benches want them
     reader.py     a read_committed reader of a target topic
-    child.py      processes beside the bench: started, asked, ended, never waited for without a limit
-    worker.py     such a process: the real worker over the real adapter
+    worker.py     a process beside the bench: the real worker on Kafka
     endpoints.py  ways to the broker: straight, through our proxy, through Kroxylicious
     laps.py       laps of traffic through endpoints, in turns
     traffic.py    the process that makes such traffic: a producer or a consumer

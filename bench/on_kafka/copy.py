@@ -10,7 +10,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from bench.on_kafka.broker import ANSWER_S
-from bench.on_kafka.child import answer_questions, arguments, report_ready
+from bench.processes.child import answer_questions, arguments, report_ready
 
 BATCH = 5000
 _POLL_S = 0.1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGTERM
 
-from bench.on_kafka.child import ROOT
+from bench.processes.child import ROOT
 from bench.report import cpu_s_of
 from delayline.clock import SystemClock
 from tests.brokers.distribution import Unavailable

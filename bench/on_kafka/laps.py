@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from bench.on_kafka import traffic
 from bench.on_kafka.broker import Place
-from bench.on_kafka.child import child
 from bench.on_kafka.endpoints import Endpoint
+from bench.processes.child import child
 from bench.report import Report, Target
 
 ROUNDS = 7
@@ -63,7 +63,9 @@ def consumed(endpoint: Endpoint, topic: str, mb: float) -> Lap:
 
 
 def _lap(endpoint: Endpoint, mb: float, **what: object) -> Lap:
-    with child("traffic", servers=endpoint.servers, count=int(mb * MB) // traffic.RECORD_BYTES, **what) as client:
+    with child(
+        "on_kafka.traffic", servers=endpoint.servers, count=int(mb * MB) // traffic.RECORD_BYTES, **what
+    ) as client:
         client.wait_ready()
         before_s = endpoint.cpu_s()
         client.ask("go")

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from threading import Event, Thread
 
-from bench.on_kafka.child import arguments
 from bench.on_kafka.worker import running, shards_of
+from bench.processes.child import arguments
 from delay_service.worker.loop import Worker
 from delayline.clock import SystemClock
 from delayline.records.message import Shard

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from bench.on_kafka.broker import Place, quiet_broker
-from bench.on_kafka.child import Child, child
+from bench.processes.child import Child, child
 from bench.report import Report
 from tests.brokers.distribution import Unavailable
 
@@ -36,7 +36,7 @@ def working(place: Place, *, caught_up: bool = True, others: Sequence[Place] = (
             "folder": folder,
         }
         given |= {"others": [other.topic for other in others]}
-        worker = stack.enter_context(child("worker", **given))
+        worker = stack.enter_context(child("on_kafka.worker", **given))
         worker.wait_ready()
         if caught_up:
             worker.wait_ready()

@@ -9,7 +9,7 @@ import time
 from confluent_kafka import Producer
 
 from bench.on_kafka.broker import ANSWER_S, PARTITIONS, headers, values
-from bench.on_kafka.child import answer_questions, arguments, report_ready
+from bench.processes.child import answer_questions, arguments, report_ready
 from delayline.clock import SystemClock
 
 TICK_S = 0.01

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from bench.on_kafka.broker import ANSWER_S, PARTITIONS, Headers
-from bench.on_kafka.child import arguments, report_ready
+from bench.processes.child import arguments, report_ready
 from delayline.clock import SystemClock
 
 RECORD_BYTES = 1024

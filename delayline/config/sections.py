@@ -120,7 +120,7 @@ class Api(Section):
         return self
 
 
-class WorkerDoor(Section):
+class WorkerSection(Section):
     """Where a process that is only a worker answers metrics and health checks."""
 
     host: str = "127.0.0.1"

@@ -29,7 +29,7 @@ from delayline.config.sections import (
     Store,
     TopicRule,
     Topics,
-    WorkerDoor,
+    WorkerSection,
 )
 from delayline.config.types import Folder, Namespace
 from delayline.names import Names, is_topic_name
@@ -48,7 +48,7 @@ class Settings(Section):
     history: History = History()
     audit: Audit = Audit()
     api: Api = Api()
-    worker: WorkerDoor = WorkerDoor()
+    worker: WorkerSection = WorkerSection()
     internal: Internal = Internal()
     log: Log = Log()
     topics: Topics = Topics()

@@ -24,7 +24,7 @@ CERTAIN_S = -2.5, 2.0
 CERTAIN = 0.1
 PATIENCE_S = 120.0
 CONNECTIONS = httpx.Limits(max_connections=900)
-"""While a shard has no owner, cancels wait ten seconds for it; the door takes 1024 requests at a time."""
+"""While a shard has no owner, cancels wait ten seconds for it; the API takes 1024 requests at a time."""
 CLOCK = SystemClock()
 
 

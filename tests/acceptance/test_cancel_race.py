@@ -26,7 +26,7 @@ def test_a_cancel_that_is_confirmed_is_kept_and_one_that_is_refused_came_too_lat
 @pytest.mark.thorough
 @pytest.mark.race
 def test_nobody_is_lied_to_while_workers_are_killed(running: Callable[..., list[Server]], topic: str) -> None:
-    door, *workers = running("api", "worker", "worker")
+    api, *workers = running("api", "worker", "worker")
     kills: list[Server] = []
 
     @contextmanager
@@ -50,8 +50,8 @@ def test_nobody_is_lied_to_while_workers_are_killed(running: Callable[..., list[
             thread.join()
 
     def arrived() -> list[str]:
-        return sorted(record["value"] for record in read_topic(door.url, topic, 2))
+        return sorted(record["value"] for record in read_topic(api.url, topic, 2))
 
-    race(door.url, topic, arrived, max(RACES, 1200), killing, per_s=60)
+    race(api.url, topic, arrived, max(RACES, 1200), killing, per_s=60)
     print(f"{len(kills)} workers killed")
     assert kills

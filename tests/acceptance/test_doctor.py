@@ -72,7 +72,7 @@ def test_a_port_that_another_program_has_is_worth_a_word(tmp_path: Path) -> None
     assert "-> a server needs it: choose another api.port" in ran.out
 
 
-def test_a_door_that_others_reach_is_worth_a_word(tmp_path: Path) -> None:
+def test_an_api_that_others_reach_is_worth_a_word(tmp_path: Path) -> None:
     ran = doctor(tmp_path, api__host="0.0.0.0", api__auth="none-on-any-address")
     assert ran.code == 0
     assert "warn  api.auth: none: everyone who can reach 0.0.0.0 may do everything\n" in ran.out

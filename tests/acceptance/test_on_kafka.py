@@ -1,4 +1,4 @@
-"""The commands on a Kafka, as a user starts them: a door, workers, and a broker that is not always there."""
+"""The commands on a Kafka, as a user starts them: an API, workers, and a broker that is not always there."""
 
 from collections.abc import Callable
 from typing import Any

@@ -98,11 +98,11 @@ def test_processes_on_several_machines_share_a_secret(running: Running, topic: s
     assert "sixteen letters!" not in api.log.read_text() + worker.log.read_text()
 
 
-@pytest.mark.parametrize("door", sample(["api", "serve"], every=2))
-def test_an_operation_is_decided_by_the_owner_in_another_process(running: Running, topic: str, door: str) -> None:
-    asked_one, *workers = running(door, *(["worker", "worker"] if door == "api" else ["worker"]))
+@pytest.mark.parametrize("asked", sample(["api", "serve"], every=2))
+def test_an_operation_is_decided_by_the_owner_in_another_process(running: Running, topic: str, asked: str) -> None:
+    asked_one, *workers = running(asked, *(["worker", "worker"] if asked == "api" else ["worker"]))
     url, ids = asked_one.url, pending(asked_one.url, topic, 8)
-    shared(topic, 8, *(workers if door == "api" else [asked_one, *workers]))
+    shared(topic, 8, *(workers if asked == "api" else [asked_one, *workers]))
     cancelled, moved = ids[:4], ids[4:]
     for one in cancelled:
         assert operate(url, "DELETE", one).status_code == 204

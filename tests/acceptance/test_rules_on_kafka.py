@@ -17,7 +17,7 @@ LIMIT = 6
 
 @pytest.fixture
 def limited(kafka: "Kafka", make_server: MakeServer) -> dict[str, Server]:
-    """A door and two workers, each a process, ready."""
+    """An API and two workers, each a process, ready."""
     rule = f'[{{"topics": "orders-*", "pending_max": {LIMIT}}}]'
     settings = settings_of(kafka) | {"delay__rule": rule}
     servers = {
@@ -36,10 +36,10 @@ def status(server: Server, topic: str, **schedule: str) -> int:
 
 
 @pytest.mark.thorough
-def test_a_door_without_a_worker_counts_what_waits_with_all_workers(limited: dict[str, Server], topic: str) -> None:
-    door = limited["api"]
-    sent = send(door.url, topic, ["x"] * LIMIT, delay="1h")
-    assert wait_for(lambda: status(door, topic, delay="20ms"), lambda found: found == 429) == 429
-    assert status(door, topic) == 201
-    HTTP.delete(f"{door.url}/v1/messages/{sent[0]['message_id']}", timeout=20).raise_for_status()
-    assert wait_for(lambda: status(door, topic, delay="20ms"), lambda found: found == 201) == 201
+def test_an_api_without_a_worker_counts_what_waits_with_all_workers(limited: dict[str, Server], topic: str) -> None:
+    api = limited["api"]
+    sent = send(api.url, topic, ["x"] * LIMIT, delay="1h")
+    assert wait_for(lambda: status(api, topic, delay="20ms"), lambda found: found == 429) == 429
+    assert status(api, topic) == 201
+    HTTP.delete(f"{api.url}/v1/messages/{sent[0]['message_id']}", timeout=20).raise_for_status()
+    assert wait_for(lambda: status(api, topic, delay="20ms"), lambda found: found == 201) == 201

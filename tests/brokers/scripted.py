@@ -125,7 +125,7 @@ class _Cut(Exception):
 
 @dataclass
 class Scripted:
-    """In front of `upstream`, with a door for each of its servers, of which any may be gone. `script` may be
+    """In front of `upstream`, with a listener for each of its servers, of which any may be gone. `script` may be
     exchanged at any time; it is called by one thread at a time, and `always` decides where that forwards. `seen`
     is every request, in the order in which they came."""
 
@@ -138,7 +138,7 @@ class Scripted:
     def __post_init__(self) -> None:
         self._lock = Lock()
         self._counts: Counter[tuple[int, str | None]] = Counter()
-        self._doors: dict[int, _Door] = {}
+        self._listeners: dict[int, _Listener] = {}
         self._view = View(self._address_of, _NOTHING_HIDDEN)
         for number, server in enumerate(self.upstream.split(",")):
             host, port = server.split(":")
@@ -146,14 +146,14 @@ class Scripted:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{door.port}" for node, door in self._doors.items() if node < 0)
+        return ",".join(f"127.0.0.1:{listener.port}" for node, listener in self._listeners.items() if node < 0)
 
     def _address_of(self, node: int, real: Address) -> Address:
         with self._lock:
-            if node not in self._doors:
-                self._doors[node] = _Door(self, node, real)
-            self._doors[node].real = real
-            return Address("127.0.0.1", self._doors[node].port)
+            if node not in self._listeners:
+                self._listeners[node] = _Listener(self, node, real)
+            self._listeners[node].real = real
+            return Address("127.0.0.1", self._listeners[node].port)
 
     def ask(self, node: int, api: int, version: int, client_id: str | None, body: bytes) -> tuple[Asked, Act]:
         """What is to become of a request."""
@@ -174,8 +174,8 @@ class Scripted:
     def hang_up(self, which: Callable[[str | None], bool] = lambda _: True) -> int:
         """End the connections of clients by these ids, as a broker does that restarts. How many that were."""
         with self._lock:
-            doors = list(self._doors.values())
-        return sum(door.hang_up(which) for door in doors)
+            listeners = list(self._listeners.values())
+        return sum(listener.hang_up(which) for listener in listeners)
 
     @contextmanager
     def following(self, script: Script) -> Iterator[None]:
@@ -187,11 +187,11 @@ class Scripted:
             self.script = before
 
     def close(self) -> None:
-        for door in list(self._doors.values()):
-            door.close()
+        for listener in list(self._listeners.values()):
+            listener.close()
 
 
-class _Door:
+class _Listener:
     """A listener, and the connections that came through it."""
 
     def __init__(self, scripted: Scripted, node: int, real: Address) -> None:

@@ -136,7 +136,7 @@ class Nemesis:
 
     # --- the rest
 
-    def kill_door(self) -> None:
+    def kill_api(self) -> None:
         scene = self._scene
         scene.api.kill()
         scene.tally[DOOR_KILLS] += 1

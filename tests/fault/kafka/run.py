@@ -2,7 +2,7 @@
 
 Three parts, each on brokers of its own:
 
-    storm       one node, everything that can happen to workers, door, broker and group, at random
+    storm       one node, everything that can happen to workers, API, broker and group, at random
     takeovers   one node, 5,000 messages a second: how long shards stand still when their owner goes
     cluster     three nodes whose leaders are killed
 
@@ -83,7 +83,7 @@ class Part:
 
 def storm(_: Scene, nemesis: Nemesis) -> None:
     order = [nemesis.kill] * 32 + [nemesis.kill_in_transaction] * 16 + [nemesis.kill_all] * 5
-    order += [nemesis.freeze] * 3 + [nemesis.stop] * 3 + [nemesis.kill_door] * 3
+    order += [nemesis.freeze] * 3 + [nemesis.stop] * 3 + [nemesis.kill_api] * 3
     order += [nemesis.kill_broker] * 3 + [nemesis.delete_group] * 2
     nemesis.rampage(order, 0.5, 4)
 

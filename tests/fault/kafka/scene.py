@@ -135,7 +135,7 @@ class Scene:
                 except httpx.TransportError:
                     return False
 
-            self.wait(answers, f"the door opens, see {self.api.log}")
+            self.wait(answers, f"the API answers, see {self.api.log}")
 
     def supervise(self) -> None:
         """Start again what ended by itself; that it did must have a reason."""

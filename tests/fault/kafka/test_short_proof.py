@@ -28,7 +28,7 @@ SESSIONS_MAX = 4
 def everything_once(made: Scene, nemesis: Nemesis) -> Mapping[str, list[float]]:
     takeovers = Takeovers(made, nemesis)
     takeovers.kill()
-    nemesis.rampage([nemesis.freeze, nemesis.stop, nemesis.kill_door, nemesis.kill_broker], 0.2, 1)
+    nemesis.rampage([nemesis.freeze, nemesis.stop, nemesis.kill_api, nemesis.kill_broker], 0.2, 1)
     while shortfalls(made.tally, {deeds.KILLS_OPEN: WANTED[deeds.KILLS_OPEN]}) and made.tally[deeds.KILLS] < 10:
         nemesis.kill_in_transaction()
     nemesis.rampage([nemesis.kill, nemesis.kill_all, nemesis.delete_group, nemesis.kill], 0.2, 1)

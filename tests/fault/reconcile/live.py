@@ -105,7 +105,7 @@ class Live:
 
     def _deed(self) -> None:
         nemesis = self.nemesis
-        deeds = [nemesis.kill] * 4 + [nemesis.kill_all, nemesis.kill_door] + [nemesis.kill_broker] * 2
+        deeds = [nemesis.kill] * 4 + [nemesis.kill_all, nemesis.kill_api] + [nemesis.kill_broker] * 2
         deed = self.rnd.choice(deeds)
         print(f"{time.strftime('%H:%M:%S')}  {deed.__name__}", flush=True)
         deed()

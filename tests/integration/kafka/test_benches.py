@@ -49,7 +49,7 @@ def topics(servers: str) -> set[str]:
     return set(AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10).topics)
 
 
-def test_doors_take_turns_and_the_first_round_is_not_counted() -> None:
+def test_endpoints_take_turns_and_the_first_round_is_not_counted() -> None:
     straight, ours = direct("broker:9092"), Endpoint("ours", "proxy:9092")
     order: list[str] = []
 

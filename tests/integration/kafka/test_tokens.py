@@ -23,7 +23,7 @@ from tests.brokers.oidc import AUDIENCE, Asked, Issuer, endpoint, granting
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import ROUND, arrived, delivers_in_rounds, send, working
-from tests.integration.proxy.conftest import Door, held
+from tests.integration.proxy.conftest import Proxy, held
 
 SESSION_MS = 2000
 LIFE_S = 12
@@ -127,15 +127,15 @@ def test_the_kafka_proxy_logs_in_by_tokens_of_its_own_and_hands_on_those_of_its_
 ) -> None:
     clients = {**BEARER, "oauth_cb": lambda _: (issuer.token("bob"), time.time() + 3600)}
     with endpoint(granting(issuer, LIFE_S)) as url, ExitStack() as stack:
-        door = Door(Place(broker, stack), stack)
-        door.make_topic(1)
+        proxy = Proxy(Place(broker, stack), stack)
+        proxy.make_topic(1)
         servers = parse_servers(broker.sasl_servers)
-        stack.enter_context(door.open(bootstrap=servers, access=proxy_access(oidc(url))))
-        producer = Producer({"bootstrap.servers": door.address, **clients})
-        producer.produce(door.place.topic, b"later", headers={"delay": "1h"})
-        producer.produce(door.place.topic, b"now")
+        stack.enter_context(proxy.open(bootstrap=servers, access=proxy_access(oidc(url))))
+        producer = Producer({"bootstrap.servers": proxy.address, **clients})
+        producer.produce(proxy.place.topic, b"later", headers={"delay": "1h"})
+        producer.produce(proxy.place.topic, b"now")
         assert producer.flush(PATIENCE_S) == 0
-        found = [held(broker.bootstrap_servers, topic) for topic in (door.place.topic, door.place.buffer)]
+        found = [held(broker.bootstrap_servers, topic) for topic in (proxy.place.topic, proxy.place.buffer)]
         assert [[one.value() for one in records] for records in found] == [[b"now"], [b"later"]]
 
 

@@ -7,27 +7,27 @@ from pathlib import Path
 
 from tests import prepared
 from tests.integration.kafka.conftest import soon
-from tests.integration.proxy.conftest import NODES_MAX, Door
+from tests.integration.proxy.conftest import NODES_MAX, Proxy
 
 END_S = 10.0
 STARTED = re.compile(r"(?:metrics|listens) on (\S+?)(?:/metrics)?[\s)]")
 
 
 class Child:
-    """A process of ours in front of the door's broker, on the door's ports."""
+    """A process of ours in front of the proxy's broker, on the proxy's ports."""
 
     def __init__(
-        self, door: Door, folder: Path, command: tuple[str, ...] = ("proxy", "kafka"), **environ: str
+        self, proxy: Proxy, folder: Path, command: tuple[str, ...] = ("proxy", "kafka"), **environ: str
     ) -> None:
         self._log = folder / "proxy.log"
         self._command = command
         self._environ = {
             **os.environ,
             "DELAYLINE_MQ__KIND": "kafka",
-            "DELAYLINE_MQ__BOOTSTRAP_SERVERS": door.place.kafka.bootstrap_servers,
-            "DELAYLINE_NAMESPACE": door.place.namespace,
+            "DELAYLINE_MQ__BOOTSTRAP_SERVERS": proxy.place.kafka.bootstrap_servers,
+            "DELAYLINE_NAMESPACE": proxy.place.namespace,
             "DELAYLINE_DELAY__TOPICS": "orders-*",
-            "DELAYLINE_PROXY__KAFKA__PORT": str(door.port),
+            "DELAYLINE_PROXY__KAFKA__PORT": str(proxy.port),
             "DELAYLINE_PROXY__KAFKA__NODE_ID_BASE": "1",
             "DELAYLINE_PROXY__KAFKA__NODES_MAX": str(NODES_MAX),
             "DELAYLINE_PROXY__KAFKA__METRICS_PORT": "0",

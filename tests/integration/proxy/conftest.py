@@ -52,7 +52,7 @@ def proxy_settings(place: Place, port: int, servers: str = "") -> "ProxySettings
     )
 
 
-class Door:
+class Proxy:
     """A place, and a proxy in front of it."""
 
     def __init__(self, place: Place, stack: ExitStack) -> None:
@@ -107,16 +107,16 @@ class Door:
 
 
 @pytest.fixture
-def door(kafka: "Kafka") -> Iterator[Door]:
+def proxy(kafka: "Kafka") -> Iterator[Proxy]:
     """Not open yet."""
     with ExitStack() as stack:
-        yield Door(Place(kafka, stack), stack)
+        yield Proxy(Place(kafka, stack), stack)
 
 
 @pytest.fixture
-def opened(door: Door) -> Door:
-    door.stack.enter_context(door.open(door.registry))
-    return door
+def opened(proxy: Proxy) -> Proxy:
+    proxy.stack.enter_context(proxy.open(proxy.registry))
+    return proxy
 
 
 def _consumer(servers: str, topic: str, **settings: Any) -> "Consumer":

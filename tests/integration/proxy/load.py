@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from tests.integration.proxy.conftest import Door
+from tests.integration.proxy.conftest import Proxy
 
 DELAY = [("delay-ms", b"3600000")]
 
@@ -13,15 +13,15 @@ DELAY = [("delay-ms", b"3600000")]
 class Load:
     """An idempotent producer of numbers, three in ten of them delayed, that outlives the proxy."""
 
-    def __init__(self, door: Door, rng: Random, partitions: int = 2, **settings: Any) -> None:
-        self._topic = door.place.topic
+    def __init__(self, proxy: Proxy, rng: Random, partitions: int = 2, **settings: Any) -> None:
+        self._topic = proxy.place.topic
         self._rng = rng
         self._partitions = partitions
         self.failures: list[Any] = []
         self.sent = 0
         self._producer = Producer(
             {
-                "bootstrap.servers": door.address,
+                "bootstrap.servers": proxy.address,
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "batch.num.messages": 40,

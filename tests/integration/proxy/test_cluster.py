@@ -12,7 +12,7 @@ from kafkawire.protocol.messages import metadata, produce
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, soon
-from tests.integration.proxy.conftest import Door, held
+from tests.integration.proxy.conftest import Proxy, held
 from tests.integration.proxy.load import Load
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import batch_of, plain
@@ -28,20 +28,20 @@ def three() -> Iterator[Kafka]:
 
 
 @pytest.fixture
-def opened(three: Kafka) -> Iterator[Door]:
+def opened(three: Kafka) -> Iterator[Proxy]:
     with ExitStack() as stack:
-        door = Door(Place(three, stack), stack)
-        stack.enter_context(door.open(door.registry))
-        yield door
+        proxy = Proxy(Place(three, stack), stack)
+        stack.enter_context(proxy.open(proxy.registry))
+        yield proxy
 
 
-def brokers_seen(door: Door) -> list[tuple[int, int]]:
-    with closing(WireClient(door.address)) as client:
+def brokers_seen(proxy: Proxy) -> list[tuple[int, int]]:
+    with closing(WireClient(proxy.address)) as client:
         answer = client.ask(metadata.MetadataRequest(topics=[]), 12, metadata.MetadataResponse)
     return sorted((one.node_id, one.port) for one in answer.brokers)
 
 
-def test_idempotent_producers_lose_and_repeat_nothing_when_brokers_go_and_come(opened: Door) -> None:
+def test_idempotent_producers_lose_and_repeat_nothing_when_brokers_go_and_come(opened: Proxy) -> None:
     print(f"seed {SEED}")
     cluster = opened.place.kafka
     opened.place.make_topic(3)
@@ -66,7 +66,7 @@ def test_idempotent_producers_lose_and_repeat_nothing_when_brokers_go_and_come(o
 
 
 @pytest.mark.parametrize("headers", [{}, {"delay_ms": b"600000"}], ids=["immediate", "delayed"])
-def test_a_leader_that_has_moved_is_named_by_the_proxys_address(opened: Door, headers: dict[str, bytes]) -> None:
+def test_a_leader_that_has_moved_is_named_by_the_proxys_address(opened: Proxy, headers: dict[str, bytes]) -> None:
     """KIP-951: from version 10 on the answer to a Produce holds the new leader's address."""
     opened.place.topic = f"orders-{len(headers)}-{opened.place.namespace}"
     opened.place.make_topic(1)

@@ -35,7 +35,7 @@ from tests.fault.proxy.clients import JAVA, Client, Load
 from tests.fault.proxy.judge import Log, judge
 from tests.fault.proxy.logs import values
 from tests.integration.kafka.conftest import soon
-from tests.integration.proxy.conftest import Door, held
+from tests.integration.proxy.conftest import Proxy, held
 from tests.integration.proxy.load import Load as Numbers
 from tests.integration.proxy.wire_client import WireClient
 from tests.tiers import sample
@@ -46,7 +46,7 @@ SEED = 11
 
 
 @pytest.fixture
-def client(opened: Door) -> Iterator[WireClient]:
+def client(opened: Proxy) -> Iterator[WireClient]:
     with closing(WireClient(opened.address)) as client:
         yield client
 
@@ -74,9 +74,9 @@ def new_producer(client: WireClient, transactional_id: str | None = None) -> dic
     return {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
 
 
-def numbers(door: Door, topic: str, partitions: int = 1) -> list[int]:
+def numbers(proxy: Proxy, topic: str, partitions: int = 1) -> list[int]:
     """Values to the end, v0 as 0; partition after partition."""
-    read = values(door.place.kafka.bootstrap_servers, topic, partitions)
+    read = values(proxy.place.kafka.bootstrap_servers, topic, partitions)
     return [int(value[1:]) for one in read for value in one]
 
 
@@ -84,7 +84,7 @@ def numbers(door: Door, topic: str, partitions: int = 1) -> list[int]:
 
 
 @pytest.mark.parametrize("first", sample([SEQUENCES - 7, SEQUENCES - 2, SEQUENCES - 1], every=3))
-def test_targets_sequences_pass_their_end(opened: Door, client: WireClient, first: int) -> None:
+def test_targets_sequences_pass_their_end(opened: Proxy, client: WireClient, first: int) -> None:
     """Five batches of three across 2**31, each sent again on another connection: every second record waits."""
     opened.make_topic(1)
     ids = new_producer(client)
@@ -98,7 +98,7 @@ def test_targets_sequences_pass_their_end(opened: Door, client: WireClient, firs
     assert numbers(opened, opened.place.buffer) == list(range(1, 15, 2))
 
 
-def test_the_buffers_sequences_pass_their_end_too(opened: Door, client: WireClient) -> None:
+def test_the_buffers_sequences_pass_their_end_too(opened: Proxy, client: WireClient) -> None:
     """As after two billion delayed records: the buffer knows the producer shortly before the end."""
     opened.make_topic(1)
     opened.place.queue().ensure_buffer(opened.place.topic, DEFAULT_RULES)
@@ -119,7 +119,7 @@ def test_the_buffers_sequences_pass_their_end_too(opened: Door, client: WireClie
 # --- batches that are taken apart by the client
 
 
-def test_a_batch_that_is_too_large_is_sent_in_pieces_under_its_sequences(opened: Door, client: WireClient) -> None:
+def test_a_batch_that_is_too_large_is_sent_in_pieces_under_its_sequences(opened: Proxy, client: WireClient) -> None:
     """As Java does (ProducerBatch.split): the broker must have remembered nothing of the whole."""
     opened.make_topic(1, max_message_bytes="8000")
     ids = new_producer(client)
@@ -134,7 +134,7 @@ def test_a_batch_that_is_too_large_is_sent_in_pieces_under_its_sequences(opened:
 
 
 @pytest.mark.thorough
-def test_javas_producer_splits_what_is_too_large_and_nothing_is_lost(opened: Door, tmp_path: Path) -> None:
+def test_javas_producer_splits_what_is_too_large_and_nothing_is_lost(opened: Proxy, tmp_path: Path) -> None:
     opened.make_topic(1, max_message_bytes="5000")
     load = Load(partitions=1, rate=3000, batch_bytes=100_000, linger_ms=100)
     java = Client(JAVA, 0, tmp_path, opened.address, opened.place.topic, load, 0)
@@ -157,28 +157,28 @@ def test_javas_producer_splits_what_is_too_large_and_nothing_is_lost(opened: Doo
 
 
 def test_a_buffer_that_refuses_for_a_while_holds_up_and_loses_nothing(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bob is the proxy's own user; that he may write to the buffer is taken from him and given back."""
-    door.make_topic(2)
-    door.place.queue().ensure_buffer(door.place.topic, DEFAULT_RULES)
+    proxy.make_topic(2)
+    proxy.place.queue().ensure_buffer(proxy.place.topic, DEFAULT_RULES)
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     alice = {**sasl, "sasl.username": "alice", "sasl.password": "alice-secret"}
-    servers = parse_servers(door.place.kafka.sasl_servers)
+    servers = parse_servers(proxy.place.kafka.sasl_servers)
     codes = noted(monkeypatch, BufferTopics, "append")
-    with door.open(door.registry, append_s=0.5, bootstrap=servers, access=access_of("bob")):
-        load = Numbers(door, Random(SEED), **alice)
+    with proxy.open(proxy.registry, append_s=0.5, bootstrap=servers, access=access_of("bob")):
+        load = Numbers(proxy, Random(SEED), **alice)
         load.send(300)
-        rules = [acl("bob", ResourceType.TOPIC, door.place.buffer, AclOperation.READ)]
-        done(door.place.admin.create_acls(rules))
+        rules = [acl("bob", ResourceType.TOPIC, proxy.place.buffer, AclOperation.READ)]
+        done(proxy.place.admin.create_acls(rules))
         load.send(300)
         soon(lambda: codes.count(ErrorCode.TOPIC_AUTHORIZATION_FAILED) > 4)
-        done(door.place.admin.delete_acls([filter_of(rule) for rule in rules]))
+        done(proxy.place.admin.delete_acls([filter_of(rule) for rule in rules]))
         load.finish()
-    plain_servers = door.place.kafka.bootstrap_servers
+    plain_servers = proxy.place.kafka.bootstrap_servers
     found = [
-        *held(plain_servers, door.place.topic),
-        *held(plain_servers, door.place.buffer),
+        *held(plain_servers, proxy.place.topic),
+        *held(plain_servers, proxy.place.buffer),
     ]
     assert Counter(int(one.value()) for one in found) == Counter(range(600))
 
@@ -228,7 +228,7 @@ class EndTxnResponse(Message):
     error_code: int = int16()
 
 
-def test_a_record_that_the_target_refuses_in_a_transaction_fails_it_and_the_next_one_is_whole(opened: Door) -> None:
+def test_a_record_that_the_target_refuses_in_a_transaction_fails_it_and_the_next_one_is_whole(opened: Proxy) -> None:
     opened.make_topic(1, max_message_bytes="8000")
     producer = Producer(
         {"bootstrap.servers": opened.address, "transactional.id": opened.place.namespace, "linger.ms": 20}
@@ -263,7 +263,7 @@ def transacted(producer: Producer, topic: str, delay: list[tuple[str, bytes]]) -
 
 @pytest.mark.thorough
 def test_what_a_coordinator_cannot_do_twice_at_once_is_repeated(
-    opened: Door, monkeypatch: pytest.MonkeyPatch
+    opened: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Error 51 to AddPartitionsToTxn, which is ours for the buffer up to Produce 11: four partitions at once."""
     opened.make_topic(4)
@@ -304,27 +304,27 @@ def without_tv2() -> dict[int, Any]:
 # --- who may do what
 
 
-def test_who_may_not_use_a_transactional_id_cannot_delay_under_it(door: Door) -> None:
+def test_who_may_not_use_a_transactional_id_cannot_delay_under_it(proxy: Proxy) -> None:
     """Alice may write to the topic. The id is Bob's."""
-    door.make_topic(1)
-    name = door.place.namespace
-    done(door.place.admin.create_acls([acl("bob", ResourceType.TRANSACTIONAL_ID, name)]))
+    proxy.make_topic(1)
+    name = proxy.place.namespace
+    done(proxy.place.admin.create_acls([acl("bob", ResourceType.TRANSACTIONAL_ID, name)]))
     with (
-        door.open(bootstrap=parse_servers(door.place.kafka.sasl_servers), access=access_of("bob")),
-        closing(logged_in(door, "bob")) as bob,
-        closing(logged_in(door, "alice")) as alice,
+        proxy.open(bootstrap=parse_servers(proxy.place.kafka.sasl_servers), access=access_of("bob")),
+        closing(logged_in(proxy, "bob")) as bob,
+        closing(logged_in(proxy, "alice")) as alice,
     ):
         ids = new_producer(bob, name)
         batch = batch_of([plain(1, **LATER)], transactional=True, base_sequence=0, **ids)
         for version in (11, 12):
-            refused = sent(alice, door.place.topic, batch, version, name)
+            refused = sent(alice, proxy.place.topic, batch, version, name)
             assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         own = batch_of([plain(2, **LATER)], **{**new_producer(alice), "base_sequence": 0})
-        assert sent(alice, door.place.topic, own).error_code == ErrorCode.NONE
-        assert sent(bob, door.place.topic, batch, 12, name).error_code == ErrorCode.NONE
+        assert sent(alice, proxy.place.topic, own).error_code == ErrorCode.NONE
+        assert sent(bob, proxy.place.topic, batch, 12, name).error_code == ErrorCode.NONE
         end = EndTxnRequest(name, ids["producer_id"], ids["producer_epoch"], committed=True)
         assert bob.ask(end, 1, EndTxnResponse).error_code == ErrorCode.NONE
-    assert sorted(numbers(door, door.place.buffer)) == [1, 2]
+    assert sorted(numbers(proxy, proxy.place.buffer)) == [1, 2]
 
 
 def access_of(user: str) -> Any:
@@ -338,8 +338,8 @@ def access_of(user: str) -> Any:
     )
 
 
-def logged_in(door: Door, user: str) -> WireClient:
-    client = WireClient(door.address)
+def logged_in(proxy: Proxy, user: str) -> WireClient:
+    client = WireClient(proxy.address)
     client.ask(cluster.SaslHandshakeRequest("PLAIN"), 1, cluster.SaslHandshakeResponse)
     token = f"\0{user}\0{user}-secret".encode()
     answer = client.ask(cluster.SaslAuthenticateRequest(token), 1, cluster.SaslAuthenticateResponse)
@@ -350,7 +350,7 @@ def logged_in(door: Door, user: str) -> WireClient:
 # --- what is not shown
 
 
-def test_a_list_of_topics_that_breaks_off_at_ours_goes_on_behind_them(opened: Door, client: WireClient) -> None:
+def test_a_list_of_topics_that_breaks_off_at_ours_goes_on_behind_them(opened: Proxy, client: WireClient) -> None:
     """One partition at a time, from our first topic over two of users."""
     opened.make_topic(1)
     opened.place.queue().ensure_buffer(opened.place.topic, DEFAULT_RULES)

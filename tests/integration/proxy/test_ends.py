@@ -8,7 +8,7 @@ from kafkawire.protocol.message import RequestHeader, encode, request_frame
 from kafkawire.protocol.messages import produce
 from tests.fault.proxy.logs import values
 from tests.integration.kafka.conftest import soon
-from tests.integration.proxy.conftest import Door
+from tests.integration.proxy.conftest import Proxy
 from tests.unit.mq.kafka.batches import batch_of, plain
 
 LATER = {"delay_ms": b"600000"}
@@ -32,24 +32,24 @@ def _frame(topic: str, acks: int, n: int, value: bytes = LATER["delay_ms"]) -> b
     return b"".join(request_frame(RequestHeader(request.api, 9, n, "ends"), encode(request, 9)))
 
 
-def connected(door: Door) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", door.port + 1), 30)  # the only node's
+def connected(proxy: Proxy) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", proxy.port + 1), 30)  # the only node's
 
 
-def stored(door: Door, topic: str) -> list[bytes]:
-    return [value for one in values(door.place.kafka.bootstrap_servers, topic, 1) for value in one]
+def stored(proxy: Proxy, topic: str) -> list[bytes]:
+    return [value for one in values(proxy.place.kafka.bootstrap_servers, topic, 1) for value in one]
 
 
-def all_arrive(door: Door, count: int = COUNT) -> None:
+def all_arrive(proxy: Proxy, count: int = COUNT) -> None:
     delayed = [b"v%d" % n for n in range(count) if n % 10 == FIRST_DELAYED]
     others = [b"v%d" % n for n in range(count) if n % 10 != FIRST_DELAYED]
-    soon(lambda: len(stored(door, door.place.topic)) >= len(others))
-    assert stored(door, door.place.topic) == others
-    soon(lambda: len(stored(door, door.place.buffer)) >= len(delayed))
-    assert stored(door, door.place.buffer) == delayed
+    soon(lambda: len(stored(proxy, proxy.place.topic)) >= len(others))
+    assert stored(proxy, proxy.place.topic) == others
+    soon(lambda: len(stored(proxy, proxy.place.buffer)) >= len(delayed))
+    assert stored(proxy, proxy.place.buffer) == delayed
 
 
-def test_what_stands_before_a_request_that_ends_the_connection_is_carried_out(opened: Door) -> None:
+def test_what_stands_before_a_request_that_ends_the_connection_is_carried_out(opened: Proxy) -> None:
     opened.make_topic(1)
     with closing(connected(opened)) as client:
         unknown = struct.pack(">ihhi", 8, 999, 0, 1)
@@ -59,7 +59,7 @@ def test_what_stands_before_a_request_that_ends_the_connection_is_carried_out(op
 
 
 def test_a_refused_record_ends_its_producer_that_takes_no_answers_when_what_stands_before_is_stored(
-    opened: Door,
+    opened: Proxy,
 ) -> None:
     opened.make_topic(1)
     with closing(connected(opened)) as client:
@@ -68,12 +68,12 @@ def test_a_refused_record_ends_its_producer_that_takes_no_answers_when_what_stan
     all_arrive(opened)
 
 
-def test_a_proxy_that_stops_carries_out_what_it_has_read_from_a_producer_that_takes_no_answers(door: Door) -> None:
-    with door.open(door.registry):
-        door.make_topic(1)
-        client = connected(door)
-        sent = frames(door.place.topic, 0)
+def test_a_proxy_that_stops_carries_out_what_it_has_read_from_a_producer_that_takes_no_answers(proxy: Proxy) -> None:
+    with proxy.open(proxy.registry):
+        proxy.make_topic(1)
+        client = connected(proxy)
+        sent = frames(proxy.place.topic, 0)
         client.sendall(sent)
-        soon(lambda: door.count("delayline_kafka_proxy_received_bytes_total") >= len(sent))
+        soon(lambda: proxy.count("delayline_kafka_proxy_received_bytes_total") >= len(sent))
     client.close()
-    all_arrive(door)
+    all_arrive(proxy)

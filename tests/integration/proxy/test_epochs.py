@@ -7,7 +7,7 @@ import pytest
 
 from delayline.records.message import Shard
 from kafkawire.protocol.errors import ErrorCode
-from tests.integration.proxy.conftest import Door
+from tests.integration.proxy.conftest import Proxy
 from tests.integration.proxy.test_split import sent
 from tests.integration.proxy.test_wire import producer_id
 from tests.integration.proxy.wire_client import WireClient
@@ -20,9 +20,9 @@ NOW = ("i", "id", "d")
 class Sender:
     """One producer id on one connection."""
 
-    def __init__(self, door: Door, client: WireClient) -> None:
+    def __init__(self, proxy: Proxy, client: WireClient) -> None:
         self.producer_id = producer_id(client).producer_id
-        self.door = door
+        self.proxy = proxy
         self.client = client
 
     def send(
@@ -31,19 +31,19 @@ class Sender:
         """Error code and offset. The records' values are their sequences."""
         records = [_record(n, letters[n % len(letters)]) for n in range(first, end)]
         batch = batch_of(records, producer_id=self.producer_id, producer_epoch=epoch, base_sequence=first)
-        answer = sent(client or self.client, self.door.place.topic, batch)
+        answer = sent(client or self.client, self.proxy.place.topic, batch)
         return answer.error_code, answer.base_offset
 
     def refused(self) -> None:
         """The first batch of all: one record with an invalid directive."""
         records = [plain(0, delay_ms=b"soon")]
         batch = batch_of(records, producer_id=self.producer_id, producer_epoch=0, base_sequence=0)
-        assert sent(self.client, self.door.place.topic, batch).error_code == ErrorCode.INVALID_RECORD
+        assert sent(self.client, self.proxy.place.topic, batch).error_code == ErrorCode.INVALID_RECORD
 
     def stored(self) -> tuple[int, int]:
         """How many records T and B hold."""
-        queue, topic = self.door.place.queue(), self.door.place.topic
-        has_buffer = self.door.place.buffer in self.door.place.admin.list_topics(timeout=5).topics
+        queue, topic = self.proxy.place.queue(), self.proxy.place.topic
+        has_buffer = self.proxy.place.buffer in self.proxy.place.admin.list_topics(timeout=5).topics
         buffered = queue.log_range(Shard(topic, "0"))[1] if has_buffer else 0
         return queue.offsets(topic, "0")[1], buffered
 
@@ -53,7 +53,7 @@ def _record(number: int, letter: str) -> Sent:
 
 
 @pytest.fixture
-def sender(opened: Door) -> Iterator[Sender]:
+def sender(opened: Proxy) -> Iterator[Sender]:
     opened.make_topic(1)
     with closing(WireClient(opened.address)) as client:
         yield Sender(opened, client)
@@ -79,7 +79,7 @@ def test_a_later_batch_of_a_new_epoch_is_out_of_order_on_a_connection_that_knows
 ) -> None:
     assert sender.send(letters, 0, 4, epoch=0)[0] == ErrorCode.NONE
 
-    with closing(WireClient(sender.door.address)) as another:
+    with closing(WireClient(sender.proxy.address)) as another:
         assert sender.send(letters, 36, 70, 1, another)[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert sender.send(letters, 0, 36, 1, another)[0] == ErrorCode.NONE
         assert sender.send(letters, 36, 40, 0, another)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -94,7 +94,7 @@ def test_a_client_that_goes_on_behind_a_refused_first_batch_is_served_and_found_
     sender.refused()
 
     assert sender.send(letters, 1, 5, epoch=0)[0] == ErrorCode.NONE
-    with closing(WireClient(sender.door.address)) as another:
+    with closing(WireClient(sender.proxy.address)) as another:
         assert sender.send(letters, 1, 5, 0, another)[0] == ErrorCode.NONE
         assert sender.send(letters, 5, 9, 0, another)[0] == ErrorCode.NONE
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Proxy, consumed
 from tests.integration.proxy.java import CONSOLE_CONSUMER, CONSOLE_PRODUCER, PRODUCER_PERFORMANCE, java
 
 
-def test_the_console_producer_delays_and_the_console_consumer_reads(opened: Door) -> None:
+def test_the_console_producer_delays_and_the_console_consumer_reads(opened: Proxy) -> None:
     opened.make_topic(1)
     lines = [f"delay:1h,n:{n}\tk{n}\t{n}" if n % 3 == 1 else f"n:{n}\tk{n}\t{n}" for n in range(30)]
     formats = ["parse.headers=true", "parse.key=true"]
@@ -22,7 +22,7 @@ def test_the_console_producer_delays_and_the_console_consumer_reads(opened: Door
 
 
 @pytest.mark.thorough
-def test_transactions_of_the_java_client_pass(opened: Door) -> None:
+def test_transactions_of_the_java_client_pass(opened: Proxy) -> None:
     opened.make_topic(2)
     arguments = ["--bootstrap-server", opened.address, "--topic", opened.place.topic, "--num-records", "3000"]
     arguments += ["--record-size", "100", "--throughput", "-1", "--transaction-duration-ms", "100"]

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES
-from tests.integration.proxy.conftest import Door
+from tests.integration.proxy.conftest import Proxy
 from tests.integration.proxy.java import compiled, java
 from tests.tiers import sample
 
@@ -21,12 +21,12 @@ def clients(*arguments: str) -> list[str]:
     return [line for line in lines if not line[:4].isdigit()]
 
 
-def filled(door: Door) -> None:
+def filled(proxy: Proxy) -> None:
     """Twelve records at once and four that wait."""
-    door.make_topic(2)
-    producer = Producer({"bootstrap.servers": door.address, "enable.idempotence": True})
+    proxy.make_topic(2)
+    producer = Producer({"bootstrap.servers": proxy.address, "enable.idempotence": True})
     for n in range(16):
-        producer.produce(door.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 4 == 3 else [])
+        producer.produce(proxy.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 4 == 3 else [])
     assert producer.flush(20) == 0
 
 
@@ -37,11 +37,11 @@ def values(lines: list[str], topic: str) -> list[int]:
     return sorted(int(value) for _, _, value in records)
 
 
-def committed(door: Door, partitions: int) -> int:
+def committed(proxy: Proxy, partitions: int) -> int:
     """Records that the group has done with."""
-    settings = {"bootstrap.servers": door.place.kafka.bootstrap_servers, "group.id": door.place.namespace}
+    settings = {"bootstrap.servers": proxy.place.kafka.bootstrap_servers, "group.id": proxy.place.namespace}
     with closing(Consumer(settings)) as consumer:
-        at = [TopicPartition(door.place.topic, number) for number in range(partitions)]
+        at = [TopicPartition(proxy.place.topic, number) for number in range(partitions)]
         return sum(max(0, one.offset) for one in consumer.committed(at, 10))
 
 
@@ -50,7 +50,7 @@ AT_ONCE = [n for n in range(16) if n % 4 != 3]
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("protocol", sample(["classic", "consumer"], every=2))
-def test_javas_consumers_of_either_protocol_read_what_was_not_delayed(opened: Door, protocol: str) -> None:
+def test_javas_consumers_of_either_protocol_read_what_was_not_delayed(opened: Proxy, protocol: str) -> None:
     filled(opened)
     found = clients("consume", opened.address, protocol, opened.place.namespace, opened.place.topic, "12")
     assert values(found, opened.place.topic) == AT_ONCE
@@ -60,7 +60,7 @@ def test_javas_consumers_of_either_protocol_read_what_was_not_delayed(opened: Do
 @pytest.mark.parametrize(
     ("protocol", "sign"), sample([("consumer", "^"), ("consumer", "~"), ("classic", "~")], every=3)
 )
-def test_consumers_of_all_topics_get_no_buffer_of_ours(opened: Door, protocol: str, sign: str) -> None:
+def test_consumers_of_all_topics_get_no_buffer_of_ours(opened: Proxy, protocol: str, sign: str) -> None:
     """The pattern fits the buffer too. It is the client that looks at names (~), or the broker (^)."""
     filled(opened)
     pattern = f"{sign}.*{opened.place.topic}"
@@ -70,7 +70,7 @@ def test_consumers_of_all_topics_get_no_buffer_of_ours(opened: Door, protocol: s
 
 
 @pytest.mark.thorough
-def test_javas_admin_does_everything_to_users_topics_and_nothing_to_ours(opened: Door) -> None:
+def test_javas_admin_does_everything_to_users_topics_and_nothing_to_ours(opened: Proxy) -> None:
     opened.make_topic(1)
     opened.place.queue().ensure_buffer(opened.place.topic, DEFAULT_RULES)
     found = clients("admin", opened.address, f"new-{opened.place.namespace}", opened.place.buffer)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.kafka.conftest import CLOCK
 from tests.integration.proxy.child import Child
-from tests.integration.proxy.conftest import Door, held
+from tests.integration.proxy.conftest import Proxy, held
 from tests.integration.proxy.load import DELAY, Load
 from tests.tiers import sample
 
@@ -24,21 +24,21 @@ def numbers(messages: list[Any], partition: int) -> list[int]:
 
 
 @pytest.mark.thorough
-def test_idempotent_producers_lose_and_repeat_nothing_when_the_proxy_is_killed(door: Door, tmp_path: Path) -> None:
+def test_idempotent_producers_lose_and_repeat_nothing_when_the_proxy_is_killed(proxy: Proxy, tmp_path: Path) -> None:
     print(f"seed {SEED}")
     rng = Random(SEED)
-    door.make_topic(2)
-    with closing(Child(door, tmp_path)) as child:
+    proxy.make_topic(2)
+    with closing(Child(proxy, tmp_path)) as child:
         child.start()
-        load = Load(door, rng)
+        load = Load(proxy, rng)
         for _ in range(KILLS):
             load.send(rng.randrange(COUNT // KILLS))
             child.kill()
             child.start()
         load.send(COUNT - load.sent)
         load.finish()
-    target = held(door.place.kafka.bootstrap_servers, door.place.topic)
-    buffer = held(door.place.kafka.bootstrap_servers, door.place.buffer)
+    target = held(proxy.place.kafka.bootstrap_servers, proxy.place.topic)
+    buffer = held(proxy.place.kafka.bootstrap_servers, proxy.place.buffer)
     seen = Counter(int(one.value()) for one in target + buffer)
     assert seen == Counter(range(COUNT))
     assert [one.headers() for one in buffer] == [DELAY] * len(buffer)
@@ -47,11 +47,11 @@ def test_idempotent_producers_lose_and_repeat_nothing_when_the_proxy_is_killed(d
             assert numbers(log, partition) == sorted(numbers(log, partition))
 
 
-def test_a_stop_lets_requests_under_way_have_their_answers(door: Door, tmp_path: Path) -> None:
-    door.make_topic(2)
-    with closing(Child(door, tmp_path)) as child:
+def test_a_stop_lets_requests_under_way_have_their_answers(proxy: Proxy, tmp_path: Path) -> None:
+    proxy.make_topic(2)
+    with closing(Child(proxy, tmp_path)) as child:
         child.start()
-        load = Load(door, Random(SEED))
+        load = Load(proxy, Random(SEED))
         load.send(500)
         began_s = CLOCK.monotonic_s()
         assert child.stop() == 0
@@ -59,25 +59,25 @@ def test_a_stop_lets_requests_under_way_have_their_answers(door: Door, tmp_path:
         child.start()
         load.send(500)
         load.finish()
-    log = held(door.place.kafka.bootstrap_servers, door.place.topic)
-    log += held(door.place.kafka.bootstrap_servers, door.place.buffer)
+    log = held(proxy.place.kafka.bootstrap_servers, proxy.place.topic)
+    log += held(proxy.place.kafka.bootstrap_servers, proxy.place.buffer)
     assert Counter(int(one.value()) for one in log) == Counter(range(1000))
 
 
 @pytest.mark.thorough
-def test_two_proxies_share_the_ports_of_a_machine(door: Door, tmp_path: Path) -> None:
-    door.make_topic(2)
+def test_two_proxies_share_the_ports_of_a_machine(proxy: Proxy, tmp_path: Path) -> None:
+    proxy.make_topic(2)
     (tmp_path / "other").mkdir()
-    with closing(Child(door, tmp_path)) as one, closing(Child(door, tmp_path / "other")) as other:
+    with closing(Child(proxy, tmp_path)) as one, closing(Child(proxy, tmp_path / "other")) as other:
         one.start()
         other.start()
-        load = Load(door, Random(SEED))
+        load = Load(proxy, Random(SEED))
         load.send(500)
         one.kill()
         load.send(500)
         load.finish()
-    log = held(door.place.kafka.bootstrap_servers, door.place.topic)
-    log += held(door.place.kafka.bootstrap_servers, door.place.buffer)
+    log = held(proxy.place.kafka.bootstrap_servers, proxy.place.topic)
+    log += held(proxy.place.kafka.bootstrap_servers, proxy.place.buffer)
     assert Counter(int(one.value()) for one in log) == Counter(range(1000))
 
 
@@ -97,9 +97,9 @@ def test_two_proxies_share_the_ports_of_a_machine(door: Door, tmp_path: Path) ->
     ),
 )
 def test_settings_that_cannot_be_are_one_sentence(
-    door: Door, tmp_path: Path, environ: dict[str, str], sentence: str
+    proxy: Proxy, tmp_path: Path, environ: dict[str, str], sentence: str
 ) -> None:
-    child = Child(door, tmp_path, **environ)
+    child = Child(proxy, tmp_path, **environ)
     with closing(child), pytest.raises(AssertionError):
         child.start()
     assert sentence in child.output

@@ -11,7 +11,7 @@ from kafkawire.client.address import parse_servers
 from kafkawire.protocol.message import RequestHeader, encode, request_frame
 from kafkawire.protocol.messages import metadata, produce
 from tests.integration.kafka.conftest import soon
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Proxy, consumed
 from tests.integration.proxy.test_split import in_buffer, in_target
 from tests.unit.mq.kafka.batches import Sent, batch_of, plain
 
@@ -56,7 +56,7 @@ def half_close(connection: socket.socket) -> None:
 @pytest.mark.parametrize("leave", [close, half_close])
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_everything_sent_before_a_client_closed_goes_where_it_belongs(
-    opened: Door, acks: int, leave: Callable[[socket.socket], None]
+    opened: Proxy, acks: int, leave: Callable[[socket.socket], None]
 ) -> None:
     opened.make_topic(1)
     connection = socket.create_connection(("127.0.0.1", opened.port))
@@ -67,7 +67,7 @@ def test_everything_sent_before_a_client_closed_goes_where_it_belongs(
     soon(lambda: opened.count("delayline_kafka_proxy_connections") == 0)
 
 
-def test_a_client_that_closes_before_the_broker_is_reached_is_served(opened: Door) -> None:
+def test_a_client_that_closes_before_the_broker_is_reached_is_served(opened: Proxy) -> None:
     opened.make_topic(1)
     connections = []
     for frame in frames(opened.place.topic, 0):
@@ -78,7 +78,7 @@ def test_a_client_that_closes_before_the_broker_is_reached_is_served(opened: Doo
     assert sorted(in_buffer(opened, COUNT // 3)) == [n for n in range(COUNT) if n % 3 == 1]
 
 
-def test_half_a_request_is_left_out(opened: Door) -> None:
+def test_half_a_request_is_left_out(opened: Proxy) -> None:
     opened.make_topic(1)
     whole, last = frames(opened.place.topic, 0, 2 * PER_REQUEST)
     connection = socket.create_connection(("127.0.0.1", opened.port))
@@ -89,18 +89,18 @@ def test_half_a_request_is_left_out(opened: Door) -> None:
     assert len(consumed(opened.address, opened.place.topic, 20, timeout_s=3, quiet_s=1)) == 7
 
 
-def test_a_client_is_not_waited_for_longer_than_the_setting_allows(door: Door) -> None:
+def test_a_client_is_not_waited_for_longer_than_the_setting_allows(proxy: Proxy) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with door.open(door.registry, bootstrap=parse_servers(address), drain_max_s=0.2):
-            with closing(socket.create_connection(("127.0.0.1", door.port))) as connection:
+        with proxy.open(proxy.registry, bootstrap=parse_servers(address), drain_max_s=0.2):
+            with closing(socket.create_connection(("127.0.0.1", proxy.port))) as connection:
                 connection.sendall(_metadata())
-                soon(lambda: door.count("delayline_kafka_proxy_received_bytes_total") > 0)
-            soon(lambda: door.count("delayline_kafka_proxy_connections") == 0)
-            assert door.count("delayline_kafka_proxy_undrained_total") == 1
+                soon(lambda: proxy.count("delayline_kafka_proxy_received_bytes_total") > 0)
+            soon(lambda: proxy.count("delayline_kafka_proxy_connections") == 0)
+            assert proxy.count("delayline_kafka_proxy_undrained_total") == 1
 
 
-def test_a_reset_ends_the_connection_and_nobody_waits(opened: Door) -> None:
+def test_a_reset_ends_the_connection_and_nobody_waits(opened: Proxy) -> None:
     opened.make_topic(1)
     connection = socket.create_connection(("127.0.0.1", opened.port))
     connection.sendall(_metadata())

@@ -19,7 +19,7 @@ from kafkawire.protocol.messages import cluster, fetch, metadata, produce, topic
 from tests.brokers.certificates import make_certificate
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, body
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Proxy, consumed
 from tests.integration.proxy.wire_client import WireClient
 from tests.ports import free_range, is_listening
 from tests.unit.mq.kafka.batches import batch_of, plain
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def client(opened: Door) -> Iterator[WireClient]:
+def client(opened: Proxy) -> Iterator[WireClient]:
     opened.make_topic(1)
     with closing(WireClient(opened.address)) as client:
         yield client
 
 
-def buffer_of(door: Door) -> str:
+def buffer_of(proxy: Proxy) -> str:
     """The buffer topic, made."""
     from delayline.schedule.rules import DEFAULT_RULES
 
-    return door.place.queue().ensure_buffer(door.place.topic, DEFAULT_RULES).name
+    return proxy.place.queue().ensure_buffer(proxy.place.topic, DEFAULT_RULES).name
 
 
 def sent(client: WireClient, topic: str, records: bytes | None, version: int = 9) -> produce.ProducedPartition:
@@ -59,7 +59,7 @@ def is_closed(client: WireClient) -> bool:
     return True
 
 
-def test_no_answer_reveals_a_real_address(opened: Door, client: WireClient) -> None:
+def test_no_answer_reveals_a_real_address(opened: Proxy, client: WireClient) -> None:
     _, port = opened.place.kafka.bootstrap_servers.split(":")
     raw_port = struct.pack(">i", int(port))
     asked: list[Message] = [
@@ -84,7 +84,9 @@ def test_only_versions_are_offered_that_are_let_through(client: WireClient) -> N
     assert 78 not in newest
 
 
-def test_our_own_topics_are_not_listed_not_described_and_not_made_by_asking(opened: Door, client: WireClient) -> None:
+def test_our_own_topics_are_not_listed_not_described_and_not_made_by_asking(
+    opened: Proxy, client: WireClient
+) -> None:
     buffer = buffer_of(opened)
     listed = client.ask(metadata.MetadataRequest(topics=None), 12, metadata.MetadataResponse)
     names = {topic.name for topic in listed.topics}
@@ -96,7 +98,7 @@ def test_our_own_topics_are_not_listed_not_described_and_not_made_by_asking(open
     assert [one.error_code for one in described.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_our_own_topics_are_refused_where_they_can_be_named(opened: Door, client: WireClient) -> None:
+def test_our_own_topics_are_refused_where_they_can_be_named(opened: Proxy, client: WireClient) -> None:
     buffer = buffer_of(opened)
     assert sent(client, buffer, batch_of([plain(1)])).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     deleted = client.ask(topics.DeleteTopicsRequest(topic_names=[buffer]), 5, topics.DeleteTopicsResponse)
@@ -111,7 +113,7 @@ def test_our_own_topics_are_refused_where_they_can_be_named(opened: Door, client
     assert opened.place.queue().log_range(Shard(opened.place.topic, "0")) == (0, 0)
 
 
-def test_a_buffer_is_not_fetched_by_its_id_either(opened: Door, client: WireClient) -> None:
+def test_a_buffer_is_not_fetched_by_its_id_either(opened: Proxy, client: WireClient) -> None:
     sent(client, opened.place.topic, batch_of([plain(1, delay_ms=b"60000")]))
     topic_id = opened.place.queue().buffer(Shard(opened.place.topic, "0")).topic_id
     request = fetch.FetchRequest(
@@ -147,18 +149,18 @@ def test_an_api_that_is_not_let_through_ends_the_connection(client: WireClient) 
     assert is_closed(client)
 
 
-def test_a_frame_beyond_the_limit_ends_the_connection(door: Door) -> None:
-    with door.open(frame_bytes_max=1 << 20), closing(WireClient(door.address)) as client:
+def test_a_frame_beyond_the_limit_ends_the_connection(proxy: Proxy) -> None:
+    with proxy.open(frame_bytes_max=1 << 20), closing(WireClient(proxy.address)) as client:
         client.send(struct.pack(">i", (1 << 20) + 1))
         assert is_closed(client)
 
 
-def test_null_records_are_answered_and_do_not_reach_a_broker(opened: Door, client: WireClient) -> None:
+def test_null_records_are_answered_and_do_not_reach_a_broker(opened: Proxy, client: WireClient) -> None:
     assert sent(client, opened.place.topic, None).error_code == ErrorCode.INVALID_RECORD
     assert sent(client, f"plain-{opened.place.topic}", None).error_code == ErrorCode.INVALID_RECORD
 
 
-def test_large_records_pass_both_ways(opened: Door) -> None:
+def test_large_records_pass_both_ways(opened: Proxy) -> None:
     opened.make_topic(1, max_message_bytes=str(16 << 20))
     value = bytes(range(256)) * (4 * 8192)
     producer = Producer({"bootstrap.servers": opened.address, "message.max.bytes": 16 << 20})
@@ -171,7 +173,7 @@ def test_large_records_pass_both_ways(opened: Door) -> None:
 
 
 @pytest.mark.parametrize("headers", [[], [("delay-ms", b"60000")]], ids=["immediate", "delayed"])
-def test_a_producer_that_takes_no_answers_gets_none(opened: Door, headers: list[tuple[str, bytes]]) -> None:
+def test_a_producer_that_takes_no_answers_gets_none(opened: Proxy, headers: list[tuple[str, bytes]]) -> None:
     opened.make_topic(1)
     producer = Producer({"bootstrap.servers": opened.address, "acks": 0})
     for n in range(10):
@@ -183,33 +185,33 @@ def test_a_producer_that_takes_no_answers_gets_none(opened: Door, headers: list[
     ]
 
 
-def test_a_port_of_a_node_works_before_anything_is_known_of_the_node(door: Door) -> None:
-    with door.open(), closing(WireClient(f"127.0.0.1:{door.port + 1}")) as client:
+def test_a_port_of_a_node_works_before_anything_is_known_of_the_node(proxy: Proxy) -> None:
+    with proxy.open(), closing(WireClient(f"127.0.0.1:{proxy.port + 1}")) as client:
         answer = client.ask(cluster.ApiVersionsRequest(), 0, cluster.ApiVersionsResponse)
         assert answer.error_code == 0
 
 
-def test_a_port_of_a_node_that_does_not_exist_hangs_up(door: Door) -> None:
-    with door.open(), closing(WireClient(f"127.0.0.1:{door.port + 2}")) as client:
+def test_a_port_of_a_node_that_does_not_exist_hangs_up(proxy: Proxy) -> None:
+    with proxy.open(), closing(WireClient(f"127.0.0.1:{proxy.port + 2}")) as client:
         assert is_closed(client)
 
 
-def test_a_bootstrap_server_that_is_gone_is_passed_over(door: Door) -> None:
+def test_a_bootstrap_server_that_is_gone_is_passed_over(proxy: Proxy) -> None:
     from kafkawire.client.address import parse_servers
 
     dead = free_range(1)
-    servers = parse_servers(f"127.0.0.1:{dead},{door.place.kafka.bootstrap_servers}")
-    with door.open(bootstrap=servers):
+    servers = parse_servers(f"127.0.0.1:{dead},{proxy.place.kafka.bootstrap_servers}")
+    with proxy.open(bootstrap=servers):
         for _ in range(3):
-            assert list(AdminClient({"bootstrap.servers": door.address}).list_topics(timeout=10).brokers) == [1]
+            assert list(AdminClient({"bootstrap.servers": proxy.address}).list_topics(timeout=10).brokers) == [1]
 
 
-def test_a_node_whose_id_has_no_port_is_never_shown_to_clients(door: Door) -> None:
-    with door.open(node_id_base=5), pytest.raises(KafkaException):
-        AdminClient({"bootstrap.servers": door.address, "log_level": 0}).list_topics(timeout=3)
+def test_a_node_whose_id_has_no_port_is_never_shown_to_clients(proxy: Proxy) -> None:
+    with proxy.open(node_id_base=5), pytest.raises(KafkaException):
+        AdminClient({"bootstrap.servers": proxy.address, "log_level": 0}).list_topics(timeout=3)
 
 
-def test_a_client_that_does_not_read_stops_what_is_sent_to_it(opened: Door, client: WireClient) -> None:
+def test_a_client_that_does_not_read_stops_what_is_sent_to_it(opened: Proxy, client: WireClient) -> None:
     """And gets everything once it reads again, in order."""
     count = 4000
     frames = [
@@ -225,7 +227,7 @@ def test_a_client_that_does_not_read_stops_what_is_sent_to_it(opened: Door, clie
     assert [struct.unpack(">i", client.payload()[:4])[0] for _ in range(count)] == list(range(count))
 
 
-def test_group_members_consume_through_the_proxy(opened: Door) -> None:
+def test_group_members_consume_through_the_proxy(opened: Proxy) -> None:
     opened.make_topic(2)
     queue = opened.place.queue()
     from mq.contract import Append
@@ -235,25 +237,25 @@ def test_group_members_consume_through_the_proxy(opened: Door) -> None:
     assert sorted(int(one.value()) for one in got) == list(range(20))
 
 
-def test_the_proxy_ends_what_it_was_asked_and_then_its_connections(door: Door) -> None:
+def test_the_proxy_ends_what_it_was_asked_and_then_its_connections(proxy: Proxy) -> None:
     with closing(ExitStack()) as stack:
-        stack.enter_context(door.open())
-        client = WireClient(door.address)
+        stack.enter_context(proxy.open())
+        client = WireClient(proxy.address)
         client.ask(cluster.ApiVersionsRequest(), 0, cluster.ApiVersionsResponse)
     assert is_closed(client)
-    assert not is_listening(door.port)
+    assert not is_listening(proxy.port)
 
 
-def test_clients_may_come_over_tls(door: Door, tmp_path: Path) -> None:
-    door.make_topic(1)
+def test_clients_may_come_over_tls(proxy: Proxy, tmp_path: Path) -> None:
+    proxy.make_topic(1)
     listener, tls = certified(tmp_path)
-    with door.open(door.registry, listener_tls=listener):
-        producer = Producer({"bootstrap.servers": door.address, **tls})
+    with proxy.open(proxy.registry, listener_tls=listener):
+        producer = Producer({"bootstrap.servers": proxy.address, **tls})
         for n in range(10):
-            producer.produce(door.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
+            producer.produce(proxy.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
         assert producer.flush(20) == 0
-        assert [int(one.value()) for one in consumed(door.address, door.place.topic, 5, **tls)] == [0, 2, 4, 6, 8]
-        with closing(WireClient(door.address)) as plaintext:
+        assert [int(one.value()) for one in consumed(proxy.address, proxy.place.topic, 5, **tls)] == [0, 2, 4, 6, 8]
+        with closing(WireClient(proxy.address)) as plaintext:
             assert is_closed(plaintext)
 
 
@@ -266,43 +268,43 @@ def certified(folder: Path) -> tuple["SSLContext | None", dict[str, str]]:
     return listener, {"security.protocol": "ssl", "ssl.ca.location": str(folder / "listener.crt")}
 
 
-def test_brokers_may_be_reached_over_tls(door: Door, tmp_path: Path) -> None:
+def test_brokers_may_be_reached_over_tls(proxy: Proxy, tmp_path: Path) -> None:
     """Another proxy, with a listener of TLS and another namespace, stands for them."""
     from kafkawire.client.address import parse_servers
     from proxy.kafka.access import read_access
 
-    door.make_topic(1)
+    proxy.make_topic(1)
     listener, tls = certified(tmp_path)
-    encrypted = Door(Place(door.place.kafka, door.stack), door.stack)
+    encrypted = Proxy(Place(proxy.place.kafka, proxy.stack), proxy.stack)
     with (
         encrypted.open(listener_tls=listener, is_delay_enabled=lambda topic: False),
-        door.open(door.registry, bootstrap=parse_servers(encrypted.address), access=read_access(tls)),
+        proxy.open(proxy.registry, bootstrap=parse_servers(encrypted.address), access=read_access(tls)),
     ):
-        producer = Producer({"bootstrap.servers": door.address, "enable.idempotence": True})
+        producer = Producer({"bootstrap.servers": proxy.address, "enable.idempotence": True})
         for n in range(10):
-            producer.produce(door.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
+            producer.produce(proxy.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
         assert producer.flush(20) == 0
-        assert [int(one.value()) for one in consumed(door.address, door.place.topic, 5)] == [0, 2, 4, 6, 8]
-    waiting = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 5)
+        assert [int(one.value()) for one in consumed(proxy.address, proxy.place.topic, 5)] == [0, 2, 4, 6, 8]
+    waiting = consumed(proxy.place.kafka.bootstrap_servers, proxy.place.buffer, 5)
     assert [int(one.value()) for one in waiting] == [1, 3, 5, 7, 9]
 
 
 @pytest.fixture
-def own_door() -> Iterator[Door]:
+def own_proxy() -> Iterator[Proxy]:
     """Before a broker of the test's own, which is back sooner than one that holds the topics of all tests."""
     from tests.brokers.kafka import Kafka
 
     with started(Kafka) as kafka, ExitStack() as stack:
-        yield Door(Place(kafka, stack), stack)
+        yield Proxy(Place(kafka, stack), stack)
 
 
-def test_a_broker_that_comes_back_is_found_again(own_door: Door) -> None:
-    door, kafka = own_door, own_door.place.kafka
-    door.make_topic(1)
-    with door.open(door.registry):
-        producer = Producer({"bootstrap.servers": door.address, "enable.idempotence": True, "log_level": 0})
+def test_a_broker_that_comes_back_is_found_again(own_proxy: Proxy) -> None:
+    proxy, kafka = own_proxy, own_proxy.place.kafka
+    proxy.make_topic(1)
+    with proxy.open(proxy.registry):
+        producer = Producer({"bootstrap.servers": proxy.address, "enable.idempotence": True, "log_level": 0})
         for n in range(200):
-            producer.produce(door.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
+            producer.produce(proxy.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
             producer.poll(0)
             if n == 100:
                 producer.flush(10)
@@ -310,6 +312,6 @@ def test_a_broker_that_comes_back_is_found_again(own_door: Door) -> None:
                 kafka.nodes[0].start()
         kafka.wait_ready()
         assert producer.flush(40) == 0
-        assert [int(one.value()) for one in consumed(door.address, door.place.topic, 100)] == list(range(0, 200, 2))
-    waiting = consumed(kafka.bootstrap_servers, door.place.buffer, 100)
+        assert [int(one.value()) for one in consumed(proxy.address, proxy.place.topic, 100)] == list(range(0, 200, 2))
+    waiting = consumed(kafka.bootstrap_servers, proxy.place.buffer, 100)
     assert [int(one.value()) for one in waiting] == list(range(1, 200, 2))

@@ -22,7 +22,7 @@ from kafkawire.protocol.messages import cluster, produce
 from proxy.kafka.limits import Limits
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, soon
-from tests.integration.proxy.conftest import Door
+from tests.integration.proxy.conftest import Proxy
 from tests.integration.proxy.test_split import in_buffer, in_target, produced
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import GZIP, batch_of, plain, with_payload
@@ -50,34 +50,34 @@ def strict() -> "Iterator[Kafka]":
 
 
 @pytest.fixture
-def guarded(strict: "Kafka") -> Iterator[Door]:
+def guarded(strict: "Kafka") -> Iterator[Proxy]:
     """A proxy before it, and a topic."""
     with ExitStack() as stack:
-        door = Door(Place(strict, stack), stack)
-        door.make_topic(1)
-        stack.enter_context(door.open(door.registry, limits=LIMITS))
-        yield door
+        proxy = Proxy(Place(strict, stack), stack)
+        proxy.make_topic(1)
+        stack.enter_context(proxy.open(proxy.registry, limits=LIMITS))
+        yield proxy
 
 
-def forbid(door: Door, operation: AclOperation = AclOperation.WRITE) -> None:
-    name, pattern = door.place.topic, ResourcePatternType.LITERAL
+def forbid(proxy: Proxy, operation: AclOperation = AclOperation.WRITE) -> None:
+    name, pattern = proxy.place.topic, ResourcePatternType.LITERAL
     acl = AclBinding(ResourceType.TOPIC, name, pattern, EVERYBODY_ELSE, "*", operation, AclPermissionType.DENY)
-    for future in door.place.admin.create_acls([acl]).values():
+    for future in proxy.place.admin.create_acls([acl]).values():
         future.result(30)
-    soon(lambda: sent(door, batch_of([plain(1)], **NOBODY)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    soon(lambda: sent(proxy, batch_of([plain(1)], **NOBODY)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def allow(door: Door) -> None:
+def allow(proxy: Proxy) -> None:
     any_of = AclBindingFilter(
         ResourceType.TOPIC,
-        door.place.topic,
+        proxy.place.topic,
         ResourcePatternType.LITERAL,
         None,
         None,
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    for future in door.place.admin.delete_acls([any_of]).values():
+    for future in proxy.place.admin.delete_acls([any_of]).values():
         future.result(30)
 
 
@@ -91,18 +91,18 @@ def code_of(client: WireClient, topic: str, records: bytes) -> int:
     return answer.responses[0].partition_responses[0].error_code
 
 
-def unpacked(door: Door) -> float:
+def unpacked(proxy: Proxy) -> float:
     """How many bombs."""
-    return door.count("delayline_kafka_proxy_limited_total")
+    return proxy.count("delayline_kafka_proxy_limited_total")
 
 
-def sent(door: Door, records: bytes, topic: str = "") -> int:
-    with closing(WireClient(f"127.0.0.1:{door.port + 1}")) as client:
-        return code_of(client, topic or door.place.topic, records)
+def sent(proxy: Proxy, records: bytes, topic: str = "") -> int:
+    with closing(WireClient(f"127.0.0.1:{proxy.port + 1}")) as client:
+        return code_of(client, topic or proxy.place.topic, records)
 
 
 @pytest.mark.parametrize("operation", [AclOperation.WRITE, AclOperation.DESCRIBE])
-def test_nothing_is_unpacked_for_a_client_that_may_not_write(guarded: Door, operation: AclOperation) -> None:
+def test_nothing_is_unpacked_for_a_client_that_may_not_write(guarded: Proxy, operation: AclOperation) -> None:
     assert sent(guarded, BOMB) == ErrorCode.MESSAGE_TOO_LARGE
     forbid(guarded, operation)
     with closing(WireClient(f"127.0.0.1:{guarded.port + 1}")) as client:
@@ -114,13 +114,13 @@ def test_nothing_is_unpacked_for_a_client_that_may_not_write(guarded: Door, oper
         assert unpacked(guarded) == 2
 
 
-def test_nothing_is_unpacked_for_a_topic_that_is_not_there(guarded: Door) -> None:
+def test_nothing_is_unpacked_for_a_topic_that_is_not_there(guarded: Proxy) -> None:
     assert sent(guarded, BOMB, "orders-missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert unpacked(guarded) == 0
     assert "orders-missing" not in guarded.place.admin.list_topics(timeout=30).topics
 
 
-def test_a_producer_is_answered_as_by_the_broker_and_goes_on_when_it_may(guarded: Door) -> None:
+def test_a_producer_is_answered_as_by_the_broker_and_goes_on_when_it_may(guarded: Proxy) -> None:
     forbid(guarded)
     for idempotent in (True, False):
         zstd = {"compression.type": "zstd", "enable.idempotence": idempotent, "message.timeout.ms": 60_000}
@@ -131,7 +131,7 @@ def test_a_producer_is_answered_as_by_the_broker_and_goes_on_when_it_may(guarded
     assert (in_target(guarded, 1), in_buffer(guarded, 1)) == ([3], [2])
 
 
-def test_answers_keep_their_order_around_a_question_of_the_proxy(guarded: Door) -> None:
+def test_answers_keep_their_order_around_a_question_of_the_proxy(guarded: Proxy) -> None:
     with closing(WireClient(f"127.0.0.1:{guarded.port + 1}")) as client:
         requests = [
             (cluster.ApiVersionsRequest("test", "1"), 3),

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Producer
 from delayline.schedule.rules import Rules
 from tests.integration.kafka.conftest import CLOCK
 from tests.integration.proxy.child import Child
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Proxy, consumed
 from tests.integration.proxy.test_split import DELAY, in_buffer, in_target, produced
 
 DEFAULT_MS = 1500
@@ -20,35 +20,37 @@ AT_ONCE = [("delay-ms", b"0")]
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_records_without_a_directive_wait_where_the_topic_has_a_default_delay(
-    door: Door, codec: str, idempotent: bool
+    proxy: Proxy, codec: str, idempotent: bool
 ) -> None:
-    door.make_topic(1)
+    proxy.make_topic(1)
     values = [(b"%d" % n, AT_ONCE if n % 3 == 1 else []) for n in range(30)]
-    with door.open(rules_for=lambda _: Rules(default_delay_ms=60_000)):
-        answers = produced(door, values, **{"compression.type": codec, "enable.idempotence": idempotent})
+    with proxy.open(rules_for=lambda _: Rules(default_delay_ms=60_000)):
+        answers = produced(proxy, values, **{"compression.type": codec, "enable.idempotence": idempotent})
         assert answers == [None] * 30
-        assert in_target(door, 10) == [n for n in range(30) if n % 3 == 1]
-        first, *rest = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 21)
+        assert in_target(proxy, 10) == [n for n in range(30) if n % 3 == 1]
+        first, *rest = consumed(proxy.place.kafka.bootstrap_servers, proxy.place.buffer, 21)
     assert dict(first.headers()).keys() == {"delayline-rules"}
     assert [int(one.value()) for one in rest] == [n for n in range(30) if n % 3 != 1]
 
 
-def test_a_record_without_a_directive_is_delivered_when_the_default_delay_is_over(door: Door, tmp_path: Path) -> None:
-    door.make_topic(1)
+def test_a_record_without_a_directive_is_delivered_when_the_default_delay_is_over(
+    proxy: Proxy, tmp_path: Path
+) -> None:
+    proxy.make_topic(1)
     environ = {
         "DELAYLINE_API__PORT": "0",
         "DELAYLINE_DATA_DIR": str(tmp_path / "data"),
         "DELAYLINE_DELAY__DISCOVERY_INTERVAL": "200ms",
         "DELAYLINE_DELAY__RULE": f'[{{"topics": "orders-*", "default_delay": "{DEFAULT_MS}ms"}}]',
     }
-    with closing(Child(door, tmp_path, ("serve",), **environ)) as child:
+    with closing(Child(proxy, tmp_path, ("serve",), **environ)) as child:
         child.start()
-        producer = Producer({"bootstrap.servers": door.address})
+        producer = Producer({"bootstrap.servers": proxy.address})
         sent_ms = CLOCK.now_ms()
         for n in range(10):
-            producer.produce(door.place.topic, value=b"%d" % n, headers=AT_ONCE if n % 2 else [])
+            producer.produce(proxy.place.topic, value=b"%d" % n, headers=AT_ONCE if n % 2 else [])
         assert producer.flush(20) == 0
-        found = consumed(door.address, door.place.topic, 10, 30)
+        found = consumed(proxy.address, proxy.place.topic, 10, 30)
         assert [int(one.value()) for one in found] == [*range(1, 10, 2), *range(0, 10, 2)]
         for one in found[5:]:
             headers = dict(one.headers())
@@ -57,7 +59,7 @@ def test_a_record_without_a_directive_is_delivered_when_the_default_delay_is_ove
         assert child.stop() == 0
 
 
-def test_a_full_topic_refuses_what_would_wait_and_takes_it_when_there_is_room(opened: Door) -> None:
+def test_a_full_topic_refuses_what_would_wait_and_takes_it_when_there_is_room(opened: Proxy) -> None:
     opened.make_topic(1)
     assert produced(opened, [(b"1", DELAY)]) == [None]
     opened.full = "it is full"
@@ -72,7 +74,7 @@ def test_a_full_topic_refuses_what_would_wait_and_takes_it_when_there_is_room(op
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_a_topic_with_as_many_repeats_as_it_may_have_takes_everything_else(opened: Door, codec: str) -> None:
+def test_a_topic_with_as_many_repeats_as_it_may_have_takes_everything_else(opened: Proxy, codec: str) -> None:
     opened.make_topic(1)
     opened.full_of_repeats = "full of repeats"
     for repeat in ([("delay-every", b"1h")], [("delay-cron", b"0 9 * * *")]):
@@ -82,7 +84,7 @@ def test_a_topic_with_as_many_repeats_as_it_may_have_takes_everything_else(opene
     assert (in_target(opened, 1), in_buffer(opened, 1)) == ([4], [3])
 
 
-def test_one_producer_goes_on_behind_a_refusal(opened: Door) -> None:
+def test_one_producer_goes_on_behind_a_refusal(opened: Proxy) -> None:
     opened.make_topic(1)
     producer = Producer({"bootstrap.servers": opened.address, "enable.idempotence": True, "linger.ms": 0})
     answered = []
@@ -99,7 +101,7 @@ def test_one_producer_goes_on_behind_a_refusal(opened: Door) -> None:
     assert (in_target(opened, 5), in_buffer(opened, 3)) == ([0, 2, 4, 6, 8], [1, 5, 7])
 
 
-def test_aiokafka_gets_the_error_of_a_full_topic(opened: Door) -> None:
+def test_aiokafka_gets_the_error_of_a_full_topic(opened: Proxy) -> None:
     from aiokafka import AIOKafkaProducer
     from aiokafka.errors import PolicyViolationError
 

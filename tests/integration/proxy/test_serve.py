@@ -11,58 +11,58 @@ from confluent_kafka import Producer
 
 from tests.integration.kafka.conftest import CLOCK, soon
 from tests.integration.proxy.child import Child
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Proxy, consumed
 from tests.integration.proxy.test_java_clients import clients, values
 
 DELAY_MS = 1500
 
 
-def test_a_delayed_record_of_a_kafka_client_is_delivered_when_it_is_due(door: Door, tmp_path: Path) -> None:
-    door.make_topic(2)
+def test_a_delayed_record_of_a_kafka_client_is_delivered_when_it_is_due(proxy: Proxy, tmp_path: Path) -> None:
+    proxy.make_topic(2)
     environ = {"DELAYLINE_API__PORT": "0", "DELAYLINE_DATA_DIR": str(tmp_path / "data")}
-    with closing(Child(door, tmp_path, ("serve",), DELAYLINE_DELAY__DISCOVERY_INTERVAL="200ms", **environ)) as child:
+    with closing(Child(proxy, tmp_path, ("serve",), DELAYLINE_DELAY__DISCOVERY_INTERVAL="200ms", **environ)) as child:
         child.start()
-        producer = Producer({"bootstrap.servers": door.address})
+        producer = Producer({"bootstrap.servers": proxy.address})
         sent_ms = CLOCK.now_ms()
         for n in range(20):
             headers = [("delay-ms", b"%d" % DELAY_MS), ("trace", b"abc")] if n % 2 else []
-            producer.produce(door.place.topic, value=b"%d" % n, key=b"k", headers=headers)
+            producer.produce(proxy.place.topic, value=b"%d" % n, key=b"k", headers=headers)
         assert producer.flush(20) == 0
-        found = consumed(door.address, door.place.topic, 20, 30)
+        found = consumed(proxy.address, proxy.place.topic, 20, 30)
         assert [int(one.value()) for one in found] == [*range(0, 20, 2), *range(1, 20, 2)]
         for one in found[10:]:
             _check_delivered(one, sent_ms)
-        accepted = f'delayline_messages_accepted_total{{topic="{door.place.topic}",via="kafka"}} 10.0'
+        accepted = f'delayline_messages_accepted_total{{topic="{proxy.place.topic}",via="kafka"}} 10.0'
         assert soon(lambda: accepted in httpx.get(f"{child.url}/metrics").text)
         assert child.stop() == 0
 
 
 @pytest.mark.thorough
-def test_what_was_delivered_is_read_whatever_compressed_it(door: Door, tmp_path: Path) -> None:
-    door.make_topic(2)
+def test_what_was_delivered_is_read_whatever_compressed_it(proxy: Proxy, tmp_path: Path) -> None:
+    proxy.make_topic(2)
     environ = {"DELAYLINE_API__PORT": "0", "DELAYLINE_DATA_DIR": str(tmp_path / "data")}
-    with closing(Child(door, tmp_path, ("serve",), DELAYLINE_DELAY__DISCOVERY_INTERVAL="200ms", **environ)) as child:
+    with closing(Child(proxy, tmp_path, ("serve",), DELAYLINE_DELAY__DISCOVERY_INTERVAL="200ms", **environ)) as child:
         child.start()
         for turn, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
-            producer = Producer({"bootstrap.servers": door.address, "compression.type": codec})
+            producer = Producer({"bootstrap.servers": proxy.address, "compression.type": codec})
             for n in range(8 * turn, 8 * turn + 8):
                 headers = [("delay-ms", b"500")] if n % 2 else []
-                producer.produce(door.place.topic, value=b"%d" % n, headers=headers)
+                producer.produce(proxy.place.topic, value=b"%d" % n, headers=headers)
             assert producer.flush(20) == 0
         everything = list(range(40))
-        assert sorted(int(one.value()) for one in consumed(door.address, door.place.topic, 40, 30)) == everything
+        assert sorted(int(one.value()) for one in consumed(proxy.address, proxy.place.topic, 40, 30)) == everything
         for protocol in ("classic", "consumer"):
-            lines = clients("consume", door.address, protocol, f"java-{protocol}", door.place.topic, "40")
-            assert values(lines, door.place.topic) == everything
-        assert asyncio.run(_by_aiokafka(door)) == everything
+            lines = clients("consume", proxy.address, protocol, f"java-{protocol}", proxy.place.topic, "40")
+            assert values(lines, proxy.place.topic) == everything
+        assert asyncio.run(_by_aiokafka(proxy)) == everything
         assert child.stop() == 0
 
 
-async def _by_aiokafka(door: Door) -> list[int]:
+async def _by_aiokafka(proxy: Proxy) -> list[int]:
     from aiokafka import AIOKafkaConsumer
 
-    settings = {"bootstrap_servers": door.address, "auto_offset_reset": "earliest"}
-    async with AIOKafkaConsumer(door.place.topic, group_id="aiokafka", **settings) as consumer:
+    settings = {"bootstrap_servers": proxy.address, "auto_offset_reset": "earliest"}
+    async with AIOKafkaConsumer(proxy.place.topic, group_id="aiokafka", **settings) as consumer:
         return sorted([int((await asyncio.wait_for(consumer.getone(), 20)).value) for _ in range(40)])
 
 

@@ -15,7 +15,7 @@ from kafkawire.batch.head import header_only
 from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.messages import produce
 from tests.integration.kafka.conftest import soon
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Proxy, consumed
 from tests.integration.proxy.test_wire import producer_id
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
@@ -23,13 +23,13 @@ from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
 DELAY = [("delay-ms", b"600000")]
 
 
-def produced(door: Door, values: Sequence[tuple[bytes, list[tuple[str, bytes]]]], **settings: Any) -> list[Any]:
+def produced(proxy: Proxy, values: Sequence[tuple[bytes, list[tuple[str, bytes]]]], **settings: Any) -> list[Any]:
     """The error, or None, of each."""
     answered: dict[int, Any] = {}
-    producer = Producer({"bootstrap.servers": door.address, "linger.ms": 20, **settings})
+    producer = Producer({"bootstrap.servers": proxy.address, "linger.ms": 20, **settings})
     for number, (value, headers) in enumerate(values):
         producer.produce(
-            door.place.topic,
+            proxy.place.topic,
             value=value,
             partition=0,
             headers=headers,
@@ -39,12 +39,12 @@ def produced(door: Door, values: Sequence[tuple[bytes, list[tuple[str, bytes]]]]
     return [answered[number] for number in range(len(values))]
 
 
-def in_target(door: Door, count: int) -> list[int]:
-    return [int(one.value()) for one in consumed(door.address, door.place.topic, count)]
+def in_target(proxy: Proxy, count: int) -> list[int]:
+    return [int(one.value()) for one in consumed(proxy.address, proxy.place.topic, count)]
 
 
-def in_buffer(door: Door, count: int) -> list[int]:
-    return [int(one.value()) for one in consumed(door.place.kafka.bootstrap_servers, door.place.buffer, count)]
+def in_buffer(proxy: Proxy, count: int) -> list[int]:
+    return [int(one.value()) for one in consumed(proxy.place.kafka.bootstrap_servers, proxy.place.buffer, count)]
 
 
 def mixed(count: int) -> list[tuple[bytes, list[tuple[str, bytes]]]]:
@@ -56,7 +56,7 @@ NOW = [n for n in range(60) if n % 3 != 1]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_delayed_records_wait_in_the_buffer_and_the_others_arrive_at_once_in_order(opened: Door, codec: str) -> None:
+def test_delayed_records_wait_in_the_buffer_and_the_others_arrive_at_once_in_order(opened: Proxy, codec: str) -> None:
     opened.make_topic(1)
     answers = produced(opened, mixed(60), **{"compression.type": codec, "enable.idempotence": True})
     assert answers == [None] * 60
@@ -67,13 +67,13 @@ def test_delayed_records_wait_in_the_buffer_and_the_others_arrive_at_once_in_ord
     assert opened.count("delayline_messages_accepted_total") == 20
 
 
-def test_a_producer_without_idempotence_is_served_alike(opened: Door) -> None:
+def test_a_producer_without_idempotence_is_served_alike(opened: Proxy) -> None:
     opened.make_topic(1)
     assert produced(opened, mixed(60), acks=1) == [None] * 60
     assert (in_target(opened, 40), in_buffer(opened, 20)) == (NOW, LATER)
 
 
-def test_a_topic_that_takes_no_delays_gets_its_records_as_they_are(opened: Door) -> None:
+def test_a_topic_that_takes_no_delays_gets_its_records_as_they_are(opened: Proxy) -> None:
     opened.place.topic = f"plain-{opened.place.topic}"
     opened.make_topic(1)
     assert produced(opened, mixed(60)) == [None] * 60
@@ -81,13 +81,13 @@ def test_a_topic_that_takes_no_delays_gets_its_records_as_they_are(opened: Door)
     assert opened.place.buffer not in opened.place.admin.list_topics(timeout=5).topics
 
 
-def test_a_delay_of_zero_goes_straight_to_the_topic(opened: Door) -> None:
+def test_a_delay_of_zero_goes_straight_to_the_topic(opened: Proxy) -> None:
     opened.make_topic(1)
     assert produced(opened, [(b"1", [("delay-ms", b"0")]), (b"2", [("delay", b"0s")])]) == [None, None]
     assert in_target(opened, 2) == [1, 2]
 
 
-def test_an_operation_stands_in_the_buffer_with_the_message_that_it_is_about(opened: Door) -> None:
+def test_an_operation_stands_in_the_buffer_with_the_message_that_it_is_about(opened: Proxy) -> None:
     opened.make_topic(1)
     cancel = [("delay-op", b"cancel"), ("delay-ref", f"{opened.place.topic}.0.0.1767225600000".encode())]
     assert produced(opened, [(b"1", DELAY), (b"2", cancel)]) == [None, None]
@@ -97,7 +97,7 @@ def test_an_operation_stands_in_the_buffer_with_the_message_that_it_is_about(ope
 
 
 @pytest.mark.thorough
-def test_kafka_python_is_served(opened: Door) -> None:
+def test_kafka_python_is_served(opened: Proxy) -> None:
     from kafka import KafkaConsumer, KafkaProducer
 
     opened.make_topic(1)
@@ -120,22 +120,22 @@ def test_kafka_python_is_served(opened: Door) -> None:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_aiokafka_is_served(opened: Door, codec: str | None) -> None:
+def test_aiokafka_is_served(opened: Proxy, codec: str | None) -> None:
     opened.make_topic(1)
     assert asyncio.run(_with_aiokafka(opened, codec)) == NOW
     assert in_buffer(opened, 20) == LATER
 
 
-async def _with_aiokafka(door: Door, codec: str | None) -> list[int]:
+async def _with_aiokafka(proxy: Proxy, codec: str | None) -> list[int]:
     """Produce all, and consume what was not delayed."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-    topic = door.place.topic
+    topic = proxy.place.topic
     idempotent = {"compression_type": codec, "linger_ms": 20, "enable_idempotence": True}
-    async with AIOKafkaProducer(bootstrap_servers=door.address, **idempotent) as producer:
+    async with AIOKafkaProducer(bootstrap_servers=proxy.address, **idempotent) as producer:
         sent = [await producer.send(topic, value, headers=headers, partition=0) for value, headers in mixed(60)]
         await asyncio.gather(*sent)
-    async with AIOKafkaConsumer(topic, bootstrap_servers=door.address, auto_offset_reset="earliest") as consumer:
+    async with AIOKafkaConsumer(topic, bootstrap_servers=proxy.address, auto_offset_reset="earliest") as consumer:
         return [int((await asyncio.wait_for(consumer.getone(), 20)).value) for _ in NOW]
 
 
@@ -143,7 +143,7 @@ async def _with_aiokafka(door: Door, codec: str | None) -> list[int]:
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["TV2", "TV1"])
-def test_a_transaction_shows_all_of_its_records_or_none(opened: Door, old: bool, monkeypatch: Any) -> None:
+def test_a_transaction_shows_all_of_its_records_or_none(opened: Proxy, old: bool, monkeypatch: Any) -> None:
     opened.make_topic(1)
     if old:
         monkeypatch.setattr("proxy.kafka.view.rewrite.APIS", _without_tv2())
@@ -174,7 +174,7 @@ def _without_tv2() -> dict[int, Any]:
 
 
 @pytest.fixture
-def client(opened: Door) -> Iterator[WireClient]:
+def client(opened: Proxy) -> Iterator[WireClient]:
     with closing(WireClient(opened.address)) as client:
         yield client
 
@@ -192,7 +192,7 @@ def sent(client: WireClient, topic: str, records: bytes, acks: int = -1) -> prod
 
 
 def test_an_invalid_directive_is_reported_with_its_record_and_nothing_of_the_batch_is_written(
-    opened: Door, client: WireClient
+    opened: Proxy, client: WireClient
 ) -> None:
     opened.make_topic(1)
     records = [plain(0), plain(1, delay_ms=b"60000"), plain(2, delay_ms=b"soon")]
@@ -204,13 +204,13 @@ def test_an_invalid_directive_is_reported_with_its_record_and_nothing_of_the_bat
     assert opened.place.buffer not in opened.place.admin.list_topics(timeout=5).topics
 
 
-def test_headers_of_our_own_are_refused(opened: Door, client: WireClient) -> None:
+def test_headers_of_our_own_are_refused(opened: Proxy, client: WireClient) -> None:
     opened.make_topic(1)
     forged = Sent(0, None, b"1", [("delayline-origin", b"orders.0.1.2")])
     assert sent(client, opened.place.topic, batch_of([forged])).error_code == ErrorCode.INVALID_RECORD
 
 
-def test_a_delayed_record_without_a_key_is_refused_by_a_compacted_topic(opened: Door, client: WireClient) -> None:
+def test_a_delayed_record_without_a_key_is_refused_by_a_compacted_topic(opened: Proxy, client: WireClient) -> None:
     opened.make_topic(1, cleanup_policy="compact")
     keyed = Sent(0, b"k", b"1", [("delay-ms", b"60000")])
     assert sent(client, opened.place.topic, anonymous([keyed])).error_code == ErrorCode.NONE
@@ -218,14 +218,14 @@ def test_a_delayed_record_without_a_key_is_refused_by_a_compacted_topic(opened: 
     assert (answer.error_code, [one.batch_index for one in answer.record_errors]) == (ErrorCode.INVALID_RECORD, [1])
 
 
-def test_a_delayed_record_that_would_not_fit_its_topic_is_refused_at_once(opened: Door, client: WireClient) -> None:
+def test_a_delayed_record_that_would_not_fit_its_topic_is_refused_at_once(opened: Proxy, client: WireClient) -> None:
     opened.make_topic(1, max_message_bytes="10000")
     small, large = (Sent(0, None, bytes(size), [("delay-ms", b"60000")]) for size in (4000, 7000))
     assert sent(client, opened.place.topic, anonymous([small])).error_code == ErrorCode.NONE
     assert sent(client, opened.place.topic, anonymous([large])).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_that_cannot_be_read_is_refused(opened: Door, client: WireClient) -> None:
+def test_a_batch_that_cannot_be_read_is_refused(opened: Proxy, client: WireClient) -> None:
     opened.make_topic(1)
     whole = batch_of([plain(1, delay_ms=b"60000")])
     broken = whole[:-1] + bytes((whole[-1] ^ 1,))
@@ -234,7 +234,7 @@ def test_a_batch_that_cannot_be_read_is_refused(opened: Door, client: WireClient
     assert sent(client, opened.place.topic, header_only(1, 0, 0, transactional=False)).error_code
 
 
-def test_where_no_buffer_can_be_had_delayed_records_are_to_be_sent_again(opened: Door, client: WireClient) -> None:
+def test_where_no_buffer_can_be_had_delayed_records_are_to_be_sent_again(opened: Proxy, client: WireClient) -> None:
     opened.place.topic = f"orders-{'x' * 230}"  # with the namespace in front too long for a topic
     opened.make_topic(1)
     assert sent(client, opened.place.topic, anonymous([plain(1)])).error_code == ErrorCode.NONE
@@ -243,22 +243,22 @@ def test_where_no_buffer_can_be_had_delayed_records_are_to_be_sent_again(opened:
     assert "buffer" in (answer.error_message or "")
 
 
-def test_an_unknown_topic_is_answered_by_the_broker(opened: Door, client: WireClient) -> None:
+def test_an_unknown_topic_is_answered_by_the_broker(opened: Proxy, client: WireClient) -> None:
     answer = sent(client, opened.place.topic, batch_of([plain(1, delay_ms=b"60000")]))
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_who_may_not_write_to_the_topic_cannot_write_to_its_buffer(door: Door) -> None:
-    door.make_topic(1)
-    _allow_only_bob(door)
-    with door.open(bootstrap=_servers(door.place.kafka.sasl_servers), access=_access("bob")):
+def test_who_may_not_write_to_the_topic_cannot_write_to_its_buffer(proxy: Proxy) -> None:
+    proxy.make_topic(1)
+    _allow_only_bob(proxy)
+    with proxy.open(bootstrap=_servers(proxy.place.kafka.sasl_servers), access=_access("bob")):
         login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
         alice = {**login, "sasl.username": "alice", "sasl.password": "alice-secret"}
         bob = {**login, "sasl.username": "bob", "sasl.password": "bob-secret"}
-        refused = produced(door, [(b"1", DELAY)], **alice)
+        refused = produced(proxy, [(b"1", DELAY)], **alice)
         assert [one.code() for one in refused] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
-        assert produced(door, [(b"2", DELAY)], **bob) == [None]
-    assert in_buffer(door, 1) == [2]
+        assert produced(proxy, [(b"2", DELAY)], **bob) == [None]
+    assert in_buffer(proxy, 1) == [2]
 
 
 def _servers(text: str) -> Any:
@@ -280,7 +280,7 @@ def _access(user: str) -> Any:
     )
 
 
-def _allow_only_bob(door: Door) -> None:
+def _allow_only_bob(proxy: Proxy) -> None:
     from confluent_kafka.admin import (
         AclBinding,
         AclOperation,
@@ -291,14 +291,14 @@ def _allow_only_bob(door: Door) -> None:
 
     rule = AclBinding(
         ResourceType.TOPIC,
-        door.place.topic,
+        proxy.place.topic,
         ResourcePatternType.LITERAL,
         "User:bob",
         "*",
         AclOperation.ALL,
         AclPermissionType.ALLOW,
     )
-    for future in door.place.admin.create_acls([rule]).values():
+    for future in proxy.place.admin.create_acls([rule]).values():
         future.result(10)
 
 
@@ -306,7 +306,7 @@ def _allow_only_bob(door: Door) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_is_sent_again_is_written_once(opened: Door, client: WireClient, codec: int) -> None:
+def test_a_batch_that_is_sent_again_is_written_once(opened: Proxy, client: WireClient, codec: int) -> None:
     opened.make_topic(1)
     answer = producer_id(client)
     ids = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
@@ -325,7 +325,7 @@ def test_a_batch_that_is_sent_again_is_written_once(opened: Door, client: WireCl
     assert decode_body(queue.read(opened.place.buffer, "0", 5, 1)[0].body).headers == [(b"delay-ms", b"600000")]
 
 
-def test_what_a_consumer_group_commits_passes_through(opened: Door) -> None:
+def test_what_a_consumer_group_commits_passes_through(opened: Proxy) -> None:
     from confluent_kafka import Consumer
 
     opened.make_topic(1)
@@ -342,17 +342,17 @@ def test_what_a_consumer_group_commits_passes_through(opened: Door) -> None:
 # --- the buffer cannot be written
 
 
-def test_where_the_buffer_is_lost_delayed_records_are_answered_by_what_clients_repeat(door: Door) -> None:
-    door.make_topic(1)
-    makes = door.place.queue()
-    makes.ensure_buffer(door.place.topic, DEFAULT_RULES)
-    makes_none = door.place.queue(topics_create=False)
-    with door.open(door.registry, makes_none, append_s=0.5), closing(WireClient(door.address)) as client:
+def test_where_the_buffer_is_lost_delayed_records_are_answered_by_what_clients_repeat(proxy: Proxy) -> None:
+    proxy.make_topic(1)
+    makes = proxy.place.queue()
+    makes.ensure_buffer(proxy.place.topic, DEFAULT_RULES)
+    makes_none = proxy.place.queue(topics_create=False)
+    with proxy.open(proxy.registry, makes_none, append_s=0.5), closing(WireClient(proxy.address)) as client:
         batch = anonymous([plain(1, delay_ms=b"600000")])
-        assert sent(client, door.place.topic, batch).error_code == ErrorCode.NONE
-        door.place.admin.delete_topics([door.place.buffer])[door.place.buffer].result(10)
-        refused = sent(client, door.place.topic, batch)
+        assert sent(client, proxy.place.topic, batch).error_code == ErrorCode.NONE
+        proxy.place.admin.delete_topics([proxy.place.buffer])[proxy.place.buffer].result(10)
+        refused = sent(client, proxy.place.topic, batch)
         assert (refused.error_code, refused.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
-        makes.ensure_buffer(door.place.topic, DEFAULT_RULES)
-        soon(lambda: sent(client, door.place.topic, batch).error_code == ErrorCode.NONE)
-    assert makes.log_range(Shard(door.place.topic, "0")) == (0, 1)
+        makes.ensure_buffer(proxy.place.topic, DEFAULT_RULES)
+        soon(lambda: sent(client, proxy.place.topic, batch).error_code == ErrorCode.NONE)
+    assert makes.log_range(Shard(proxy.place.topic, "0")) == (0, 1)

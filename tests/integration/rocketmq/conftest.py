@@ -1,6 +1,7 @@
 """A client on the session's RocketMQ, each test with a topic of its own."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -8,6 +9,7 @@ import pytest
 
 from delayline.clock import SystemClock
 from rocketmq.client.client import Client
+from rocketmq.errors import TopicMissing
 from rocketmq.wire.bodies import Queue
 from tests.brokers.rocketmq import BROKER, RocketMq
 
@@ -34,4 +36,11 @@ def queue(client: Client) -> Queue:
     """The first of two, of a topic that is known."""
     topic = f"orders-{uuid4().hex[:8]}"
     client.admin.create_topic(topic, BROKER, 2)
+
+    def is_known() -> bool:
+        with suppress(TopicMissing):
+            return bool(client.names.route(topic).queues)
+        return False
+
+    soon(is_known)
     return Queue(topic, BROKER, 0)

@@ -14,9 +14,9 @@ from delayline.records.message import MessageId, Shard
 from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Admin, Client
 from mq.errors import QueueUnavailable, TopicBusy
-from tests.unit.api.door import NOW_MS, Door
+from tests.unit.api.in_memory import NOW_MS, Api
 
-DOCUMENT: dict[str, Any] = Door().get("/openapi.json").json()
+DOCUMENT: dict[str, Any] = Api().get("/openapi.json").json()
 ENDPOINTS = {
     endpoint["operationId"]: (method.upper(), path, endpoint)
     for path, methods in DOCUMENT["paths"].items()
@@ -27,9 +27,9 @@ ID = MessageId.parse(str(PATH_PARAMETERS["message_id"].example))
 SHARDS = tuple(Shard("orders", str(number)) for number in range(4))
 
 
-def door(**settings: Any) -> Door:
+def api(**settings: Any) -> Api:
     """The topic and the message of the examples are there."""
-    made = Door(**settings)
+    made = Api(**settings)
     made.queue.ensure_topic("orders")
     made.queue.ensure_buffer("orders", DEFAULT_RULES)
     found = Found(ID, State.PENDING, NOW_MS, NOW_MS + 1)
@@ -54,7 +54,7 @@ def filled(path: str, **instead: str) -> str:
 
 
 def ask(
-    of: Door, id: str, query: str = "", body: Any = ..., path: dict[str, str] | None = None, **headers: str
+    of: Api, id: str, query: str = "", body: Any = ..., path: dict[str, str] | None = None, **headers: str
 ) -> Any:
     """The first example, but for what is given."""
     method, template, endpoint = ENDPOINTS[id]
@@ -69,23 +69,23 @@ def ask(
 
 def as_in_the_examples(id: str) -> Iterator[httpx.Response]:
     for body in examples(ENDPOINTS[id][2]):
-        yield ask(door(), id, body=body)
+        yield ask(api(), id, body=body)
 
 
 def with_an_unknown_parameter(id: str) -> Iterator[httpx.Response]:
-    yield ask(door(), id, "?nonsense=1")
+    yield ask(api(), id, "?nonsense=1")
 
 
 def with_a_body_that_is_no_json(id: str) -> Iterator[httpx.Response]:
     method, path, endpoint = ENDPOINTS[id]
     if "requestBody" in endpoint:
-        yield door().request(method, filled(path), content=b"x", headers={"content-type": "text/plain"})
-        yield door().request(method, filled(path), content=b"x", headers={"content-type": "application/json"})
+        yield api().request(method, filled(path), content=b"x", headers={"content-type": "text/plain"})
+        yield api().request(method, filled(path), content=b"x", headers={"content-type": "application/json"})
 
 
 def with_a_body_too_large(id: str) -> Iterator[httpx.Response]:
     if "requestBody" in ENDPOINTS[id][2]:
-        yield ask(door(body_bytes_max=1), id)
+        yield ask(api(body_bytes_max=1), id)
 
 
 def with_a_body_that_does_not_come(id: str) -> Iterator[httpx.Response]:
@@ -96,7 +96,7 @@ def with_a_body_that_does_not_come(id: str) -> Iterator[httpx.Response]:
     method, path, endpoint = ENDPOINTS[id]
     if "requestBody" in endpoint:
         kind = {"content-type": "application/json"}
-        yield door(body_timeout_s=0.01).request(method, filled(path), content=never(), headers=kind)
+        yield api(body_timeout_s=0.01).request(method, filled(path), content=never(), headers=kind)
 
 
 def as_a_form_could_send_it(id: str) -> Iterator[httpx.Response]:
@@ -105,45 +105,45 @@ def as_a_form_could_send_it(id: str) -> Iterator[httpx.Response]:
         method, path, _ = ENDPOINTS[id]
         return await http.request(method, filled(path))
 
-    yield door().run(work)
+    yield api().run(work)
 
 
 def where_nothing_is_there(id: str) -> Iterator[httpx.Response]:
-    yield ask(Door(topics_on_first_use=False), id)
-    yield ask(Door(), id, body={"filter": {"topic": "nowhere"}} if id == "cancelMessages" else ...)
+    yield ask(Api(topics_on_first_use=False), id)
+    yield ask(Api(), id, body={"filter": {"topic": "nowhere"}} if id == "cancelMessages" else ...)
     if id == "listMessages":
-        yield ask(Door(), id, "?topic=nowhere")
+        yield ask(Api(), id, "?topic=nowhere")
 
 
 def where_the_message_has_ended(id: str) -> Iterator[httpx.Response]:
     for known in (Gone(), Found(ID, State.DELIVERED, NOW_MS, NOW_MS + 1)):
-        ended = door()
+        ended = api()
         ended.owners.messages[str(ID)] = known
         ended.owners.decide = lambda: Resolution(Outcome.UNMATCHED)
         yield ask(ended, id)
 
 
 def where_several_have_the_own_id(id: str) -> Iterator[httpx.Response]:
-    several = door()
+    several = api()
     (listing,) = several.owners.listings
     several.owners.listings = [replace(listing, rows=listing.rows * 2)]
     yield ask(several, id)
 
 
 def on_another_version(id: str) -> Iterator[httpx.Response]:
-    other = door()
+    other = api()
     other.owners.decide = lambda: Resolution(Outcome.UNMATCHED, "version-mismatch")
     yield ask(other, id, If_Match='W/"7"') if "If-Match" in headers_of(id) else ask(other, id)
 
 
 def where_nobody_waits(id: str) -> Iterator[httpx.Response]:
-    undecided = door(operation_timeout_s=0.01)
+    undecided = api(operation_timeout_s=0.01)
     undecided.owners.decide = lambda: None
     yield ask(undecided, id, **({"Prefer": "respond-async"} if "Prefer" in headers_of(id) else {}))
 
 
 def where_owners_are_silent(id: str) -> Iterator[httpx.Response]:
-    silent = door(owner_timeout_s=0.01, operation_timeout_s=0.0)
+    silent = api(owner_timeout_s=0.01, operation_timeout_s=0.0)
     silent.owners.silent, silent.owners.decide = True, lambda: None
     yield ask(silent, id)
 
@@ -152,7 +152,7 @@ def where_the_queue_is_away(id: str) -> Iterator[httpx.Response]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise QueueUnavailable("away")
 
-    away = door()
+    away = api()
     for name in {*vars(Client), *vars(Admin)}:
         if not name.startswith("_"):
             setattr(away.queue, name, refuse)
@@ -160,28 +160,28 @@ def where_the_queue_is_away(id: str) -> Iterator[httpx.Response]:
 
 
 def where_appends_fail(id: str) -> Iterator[httpx.Response]:
-    failing = door()
+    failing = api()
     failing.queue.failure = QueueUnavailable("away")
     yield ask(failing, id)
 
 
 def where_too_much_is_in_flight(id: str) -> Iterator[httpx.Response]:
-    yield ask(door(requests_max=0), id)
+    yield ask(api(requests_max=0), id)
 
 
 def where_it_is_not_ready(id: str) -> Iterator[httpx.Response]:
-    starting = door()
+    starting = api()
     starting.readiness = (False, "starting")
     yield ask(starting, id)
 
 
 def where_it_is_not_for_clients(id: str) -> Iterator[httpx.Response]:
     body = {"createTopic": {"name": "delayline.x"}}.get(id, ...)
-    yield ask(door(), id, body=body, path={"topic": "delayline.dead"})
+    yield ask(api(), id, body=body, path={"topic": "delayline.dead"})
 
 
 def where_there_is_no_room(id: str) -> Iterator[httpx.Response]:
-    crowded = door(topics_max=4)
+    crowded = api(topics_max=4)
     crowded.full.add("orders")
     messages = {"value": 1, "schedule": {"delay": "1h"}}
     for number in range(3):
@@ -190,11 +190,11 @@ def where_there_is_no_room(id: str) -> Iterator[httpx.Response]:
 
 def where_it_is_there_already(id: str) -> Iterator[httpx.Response]:
     if id == "createTopic":
-        yield ask(door(), id, body={"name": "orders"})
+        yield ask(api(), id, body={"name": "orders"})
 
 
 def where_the_shard_is_healthy(id: str) -> Iterator[httpx.Response]:
-    healthy = door()
+    healthy = api()
     healthy.owners.stalls.clear()
     yield ask(healthy, id)
 
@@ -204,7 +204,7 @@ def where_the_topic_is_busy(id: str) -> Iterator[httpx.Response]:
         raise TopicBusy("busy")
 
     if id == "deleteTopic":
-        busy = door(operation_timeout_s=0.0)
+        busy = api(operation_timeout_s=0.0)
         busy.queue.delete_topic = refuse
         yield ask(busy, id, "?force=true")
 
@@ -213,14 +213,14 @@ def with_an_idempotency_key(id: str) -> Iterator[httpx.Response]:
     if "Idempotency-Key" in headers_of(id):
         body = {"value": 1, "schedule": {"delay": "30s"}}
         for reason in ("idempotency", "idempotency-reused"):
-            again = door()
+            again = api()
             again.owners.decide = lambda reason=reason: Resolution(Outcome.DUPLICATE, reason, str(ID))
             yield ask(again, id, body=body, Idempotency_Key="k")
         yield from _at_once(id, body)
 
 
 def _at_once(id: str, body: Any) -> Sequence[httpx.Response]:
-    slow = door(append_timeout_s=0.05)
+    slow = api(append_timeout_s=0.05)
     slow.queue.silent = True
     method, path, _ = ENDPOINTS[id]
 
@@ -237,7 +237,7 @@ def in_every_mode(id: str) -> Iterator[httpx.Response]:
         for value in parameter["schema"].get("enum", ()) if parameter["in"] == "query" else ():
             if value != "sse":
                 for body in examples(endpoint):
-                    yield ask(door(operation_timeout_s=0.0), id, f"?{parameter['name']}={value}", body=body)
+                    yield ask(api(operation_timeout_s=0.0), id, f"?{parameter['name']}={value}", body=body)
 
 
 SITUATIONS: Sequence[Callable[[str], Iterator[httpx.Response]]] = [

@@ -16,7 +16,7 @@ class Stream:
         self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._gone = asyncio.Event()
         self._buffer = b""
-        given = {"host": "door", **(headers or {})}
+        given = {"host": "api", **(headers or {})}
         scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},

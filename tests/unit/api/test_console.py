@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_worker_app
 from tests.test_tidy import FILE_LINES_MAX
-from tests.unit.api.door import Door, problem
+from tests.unit.api.in_memory import Api, problem
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "api" / "console"
@@ -22,7 +22,7 @@ MARKUP_SINKS = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.wri
 
 
 def test_the_page_stands_at_the_root() -> None:
-    answer = Door().get("/")
+    answer = Api().get("/")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.content == (FOLDER / "index.html").read_bytes()
@@ -30,7 +30,7 @@ def test_the_page_stands_at_the_root() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_file_is_served_with_its_type_and_its_guards(name: str) -> None:
-    answer = Door().get(f"/console/{name}")
+    answer = Api().get(f"/console/{name}")
     assert answer.status_code == 200
     assert answer.content == (FOLDER / name).read_bytes()
     assert answer.headers["content-type"].partition(";")[0] == TYPES[Path(name).suffix]
@@ -42,21 +42,21 @@ def test_every_file_is_served_with_its_type_and_its_guards(name: str) -> None:
 
 
 def test_a_file_that_the_browser_has_is_not_sent_again() -> None:
-    door = Door()
-    etag = door.get("/console/app.js").headers["etag"]
-    assert etag != door.get("/console/dom.js").headers["etag"]
+    api = Api()
+    etag = api.get("/console/app.js").headers["etag"]
+    assert etag != api.get("/console/dom.js").headers["etag"]
     for given in (etag, f'"other", W/{etag}', "*"):
-        answer = door.get("/console/app.js", headers={"if-none-match": given})
+        answer = api.get("/console/app.js", headers={"if-none-match": given})
         assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", etag)
         assert "content-length" not in answer.headers
-    assert door.get("/console/app.js", headers={"if-none-match": '"other"'}).status_code == 200
+    assert api.get("/console/app.js", headers={"if-none-match": '"other"'}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "path", ["/console/none.js", "/console/../app.py", "/console/%2e%2e/app.py", "/console/", "/console"]
 )
 def test_nothing_but_the_console_is_served(path: str) -> None:
-    assert problem(Door().get(path)) == (404, "not-found")
+    assert problem(Api().get(path)) == (404, "not-found")
 
 
 def test_a_worker_alone_has_no_console() -> None:

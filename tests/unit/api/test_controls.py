@@ -10,7 +10,7 @@ from delayline.questions.inquiry import DueCounts, Resolution, ShardFigures
 from delayline.records.headers import CONTROL
 from delayline.records.message import Shard
 from mq.errors import QueueUnavailable
-from tests.unit.api.door import Door, pointers, problem
+from tests.unit.api.in_memory import Api, pointers, problem
 
 BUFFER = "delayline.buffer.orders"
 SHARDS = [Shard("orders", str(number)) for number in range(4)]
@@ -21,8 +21,8 @@ def path(kind: str, topic: str = "orders") -> str:
     return f"/v1/topics/{topic}:{kind}"
 
 
-def door(**settings: Any) -> Door:
-    made = Door(**settings)
+def api(**settings: Any) -> Api:
+    made = Api(**settings)
     made.queue.ensure_topic("orders")
     return made
 
@@ -38,7 +38,7 @@ def deciding(*counts: int | None) -> Callable[[], Resolution | None]:
     return decide
 
 
-def written(of: Door, kind: str) -> list[list[tuple[bytes, bytes | None]]]:
+def written(of: Api, kind: str) -> list[list[tuple[bytes, bytes | None]]]:
     expected = [(CONTROL, kind.encode())]
     found = [record.headers for partition in "0123" for record in of.records(BUFFER, partition)]
     assert all(headers == expected for headers in found)
@@ -47,7 +47,7 @@ def written(of: Door, kind: str) -> list[list[tuple[bytes, bytes | None]]]:
 
 @pytest.mark.parametrize(("kind", "state"), [("pause", "paused"), ("resume", "resumed")])
 def test_every_shard_gets_a_record_and_all_have_decided_it(kind: str, state: str) -> None:
-    made = door()
+    made = api()
     answer = made.request("POST", path(kind))
     body = {"topic": "orders", "state": state, "shards": 4, "complete": True, "missing_shards": []}
     assert (answer.status_code, answer.json()) == (200, body)
@@ -56,7 +56,7 @@ def test_every_shard_gets_a_record_and_all_have_decided_it(kind: str, state: str
 
 
 def test_a_purge_counts_how_many_it_has_cancelled() -> None:
-    made = door()
+    made = api()
     made.owners.decide = deciding(5, 0, 7, 1)
     answer = made.request("POST", path("purge"))
     assert (answer.status_code, answer.json()) == (
@@ -68,7 +68,7 @@ def test_a_purge_counts_how_many_it_has_cancelled() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_shards_that_do_not_decide_in_time_are_named(kind: str) -> None:
-    made = door(operation_timeout_s=0.02)
+    made = api(operation_timeout_s=0.02)
     made.owners.decide = deciding(2, None, 3, None)
     answer = made.request("POST", path(kind))
     missing = [{"topic": "orders", "partition": 1}, {"topic": "orders", "partition": 3}]
@@ -78,7 +78,7 @@ def test_shards_that_do_not_decide_in_time_are_named(kind: str) -> None:
 
 
 def test_a_dry_run_counts_what_waits_and_writes_nothing() -> None:
-    made = door()
+    made = api()
     made.queue.ensure_buffer("orders", made.rules)
     made.owners.counts = [DueCounts(shard, (1, 2, 7)) for shard in SHARDS if shard.partition != "2"]
     answer = made.request("POST", path("purge"), params={"dry_run": "true"})
@@ -98,7 +98,7 @@ def test_a_dry_run_counts_what_waits_and_writes_nothing() -> None:
 
 def test_a_dry_run_counts_in_shards_of_which_there_are_no_figures_yet() -> None:
     """Figures are half a second old: the first message of a topic is not in them at first."""
-    made = door()
+    made = api()
     made.queue.ensure_buffer("orders", made.rules)
     made.owners.shards = [ShardFigures(SHARDS[0], ready=True, owner_epoch=1, pending=0)]
     made.owners.counts = [DueCounts(shard, (0, 0, 1)) for shard in SHARDS]
@@ -119,7 +119,7 @@ def test_a_dry_run_counts_in_shards_of_which_there_are_no_figures_yet() -> None:
     ],
 )
 def test_a_topic_that_cannot_be_is_refused_and_not_made(kind: str, topic: str, expected: tuple[int, str]) -> None:
-    made = door()
+    made = api()
     made.queue.ensure_topic("plain")
     topics = made.queue.topics()
     assert problem(made.request("POST", path(kind, topic))) == expected
@@ -135,27 +135,27 @@ def test_a_topic_that_cannot_be_is_refused_and_not_made(kind: str, topic: str, e
     ],
 )
 def test_a_parameter_that_is_not_known_is_refused(kind: str, query: str, fault: tuple[str, str]) -> None:
-    made = door()
+    made = api()
     assert pointers(made.request("POST", path(kind) + query)) == [fault]
     assert BUFFER not in made.queue.topics()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_body_is_not_ignored(kind: str) -> None:
-    made = door()
+    made = api()
     assert problem(made.request("POST", path(kind), json={"dry_run": True})) == (400, "invalid-body")
     assert BUFFER not in made.queue.topics()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_queue_that_takes_nothing_is_reported(kind: str) -> None:
-    made = door()
+    made = api()
     made.queue.failure = QueueUnavailable("away")
     assert problem(made.request("POST", path(kind))) == (503, "queue-unavailable")
 
 
 def test_a_topic_reports_paused() -> None:
-    made = door()
+    made = api()
     made.queue.ensure_buffer("orders", made.rules)
     made.owners.shards = [
         ShardFigures(shard, ready=True, owner_epoch=1, paused=shard.partition == "1") for shard in SHARDS

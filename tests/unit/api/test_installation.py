@@ -4,14 +4,14 @@ from typing import Any
 
 from delayline.questions.inquiry import ShardFigures
 from delayline.records.message import Shard
-from tests.unit.api.door import NOW_MS, Door, problem
+from tests.unit.api.in_memory import NOW_MS, Api, problem
 
 
 def test_topics_are_listed_by_name_and_ours_are_not_among_them() -> None:
-    door = Door()
-    door.send({"value": 1, "schedule": {"delay": "1s"}})
-    door.send({"value": 1}, "/v1/topics/plain/messages")
-    rows = door.get("/v1/topics").json()["topics"]
+    api = Api()
+    api.send({"value": 1, "schedule": {"delay": "1s"}})
+    api.send({"value": 1}, "/v1/topics/plain/messages")
+    rows = api.get("/v1/topics").json()["topics"]
     assert [(row["name"], row["partitions"], row["delay_enabled"]) for row in rows] == [
         ("orders", 4, True),
         ("plain", 4, False),
@@ -19,7 +19,7 @@ def test_topics_are_listed_by_name_and_ours_are_not_among_them() -> None:
 
 
 def test_info_describes_the_installation_and_what_it_takes() -> None:
-    info = Door(body_bytes_max=1000, batch_messages_max=10).get("/v1/info").json()
+    info = Api(body_bytes_max=1000, batch_messages_max=10).get("/v1/info").json()
     assert (info["name"], info["version"], info["namespace"]) == ("delayline", "1.2.3", "delayline")
     assert info["guarantee"] == "exactly once"
     assert info["levels"][:4] == ["1s", "5s", "10s", "30s"]
@@ -29,34 +29,34 @@ def test_info_describes_the_installation_and_what_it_takes() -> None:
 
 
 def test_a_process_that_answers_is_healthy_even_when_it_is_not_ready() -> None:
-    door = Door()
-    door.readiness = (False, "3 shards are catching up")
-    assert door.get("/healthz").json() == {"status": "ok"}
+    api = Api()
+    api.readiness = (False, "3 shards are catching up")
+    assert api.get("/healthz").json() == {"status": "ok"}
 
 
 def test_readiness_is_200_or_a_problem_with_the_reason() -> None:
-    door = Door()
-    assert door.get("/readyz").json() == {"status": "ready"}
-    door.readiness = (True, "stalled: orders.0 (unreadable_log)")
-    assert door.get("/readyz").json() == {"status": "ready", "detail": "stalled: orders.0 (unreadable_log)"}
-    door.readiness = (False, "3 shards are catching up")
-    answer = door.get("/readyz")
+    api = Api()
+    assert api.get("/readyz").json() == {"status": "ready"}
+    api.readiness = (True, "stalled: orders.0 (unreadable_log)")
+    assert api.get("/readyz").json() == {"status": "ready", "detail": "stalled: orders.0 (unreadable_log)"}
+    api.readiness = (False, "3 shards are catching up")
+    answer = api.get("/readyz")
     assert problem(answer) == (503, "not-ready")
     assert answer.json()["detail"] == "3 shards are catching up"
 
 
 def test_metrics_are_in_the_text_exposition_format() -> None:
-    door = Door()
-    door.send({"value": 1})
-    answer = door.get("/metrics")
+    api = Api()
+    api.send({"value": 1})
+    answer = api.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert 'delayline_messages_accepted_total{topic="orders",via="http"} 1.0' in answer.text
 
 
 def test_a_queue_that_is_closed_makes_topics_unavailable_and_not_a_500() -> None:
-    door = Door()
-    door.queue.close()
-    assert problem(door.send({"value": 1})) == (503, "queue-unavailable")
+    api = Api()
+    api.queue.close()
+    assert problem(api.send({"value": 1})) == (503, "queue-unavailable")
 
 
 # --- how topics stand
@@ -66,16 +66,16 @@ def figures(number: int, **given: Any) -> ShardFigures:
     return ShardFigures(Shard("orders", str(number)), **{"ready": True, "owner_epoch": 2, **given})
 
 
-def standing(*shards: ShardFigures) -> Door:
-    door = Door()
-    door.queue.ensure_topic("orders")
-    door.queue.ensure_buffer("orders", door.rules)
-    door.owners.shards = list(shards)
-    return door
+def standing(*shards: ShardFigures) -> Api:
+    api = Api()
+    api.queue.ensure_topic("orders")
+    api.queue.ensure_buffer("orders", api.rules)
+    api.owners.shards = list(shards)
+    return api
 
 
 def test_a_topic_has_the_sums_of_its_shards() -> None:
-    door = standing(
+    api = standing(
         figures(0, pending=5, backlog=2, next_due_ms=NOW_MS - 500, ingest_lag=1),
         figures(1, pending=7, next_due_ms=NOW_MS + 500, ingest_lag=2),
         figures(2, next_due_ms=None),
@@ -84,7 +84,7 @@ def test_a_topic_has_the_sums_of_its_shards() -> None:
         ),
         ShardFigures(Shard("other", "0"), ready=True, owner_epoch=1, pending=99),
     )
-    assert door.get("/v1/topics").json() == {
+    assert api.get("/v1/topics").json() == {
         "topics": [
             {
                 "name": "orders",
@@ -113,41 +113,41 @@ def test_nothing_is_overdue_before_it_is_due() -> None:
 
 
 def test_a_topic_whose_owners_are_silent_has_no_figures_rather_than_zeros() -> None:
-    door = standing()
-    answer = door.get("/v1/topics").json()
+    api = standing()
+    answer = api.get("/v1/topics").json()
     (row,) = answer["topics"]
     assert (row["pending"], row["ingest_lag"], row["complete"], answer["complete"]) == (None, None, False, False)
     assert len(row["missing_shards"]) == 4
 
 
 def test_a_topic_whose_shards_are_all_being_taken_over_has_no_figures_either() -> None:
-    door = standing(*(figures(number, ready=False, owner_epoch=0) for number in range(4)))
-    (row,) = door.get("/v1/topics").json()["topics"]
+    api = standing(*(figures(number, ready=False, owner_epoch=0) for number in range(4)))
+    (row,) = api.get("/v1/topics").json()["topics"]
     assert (row["pending"], row["due_backlog"], len(row["missing_shards"])) == (None, None, 4)
 
 
 def test_a_topic_that_nobody_has_sent_a_delayed_message_to_has_zeros() -> None:
-    door = Door()
-    door.queue.ensure_topic("orders")
-    answer = door.get("/v1/topics").json()
+    api = Api()
+    api.queue.ensure_topic("orders")
+    answer = api.get("/v1/topics").json()
     assert (answer["topics"][0]["pending"], answer["complete"]) == (0, True)
-    assert door.get("/v1/topics/orders").json()["shards"] == []
+    assert api.get("/v1/topics/orders").json()["shards"] == []
 
 
 def test_a_shard_that_is_not_read_to_its_end_counts_and_is_missing() -> None:
-    door = standing(figures(0, pending=5), figures(1, pending=7, ready=False), figures(2), figures(3))
-    (row,) = door.get("/v1/topics").json()["topics"]
+    api = standing(figures(0, pending=5), figures(1, pending=7, ready=False), figures(2), figures(3))
+    (row,) = api.get("/v1/topics").json()["topics"]
     assert (row["pending"], row["missing_shards"]) == (12, [{"topic": "orders", "partition": 1}])
 
 
 def test_the_shards_of_a_topic_stand_one_by_one() -> None:
     stall = {"stalled": "takeover", "detail": "no answer", "retry_ms": 10}
-    door = standing(
+    api = standing(
         figures(0, pending=5, backlog=1, next_due_ms=NOW_MS, ingest_lag=4, next_offset=9, low_offset=3),
         figures(1, ready=False),
         figures(2, ready=False, owner_epoch=0, **stall),
     )
-    answer = door.get("/v1/topics/orders").json()
+    answer = api.get("/v1/topics/orders").json()
     unknown = dict.fromkeys(answer["shards"][0], None)
     assert answer["shards"] == [
         {

@@ -16,7 +16,7 @@ import pytest
 from api.server import serve
 from delayline.process.listening import CannotListen
 from tests.ports import free_port
-from tests.unit.api.door import MESSAGES, RECORDS, Door
+from tests.unit.api.in_memory import MESSAGES, RECORDS, Api
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @contextmanager
 def _server() -> Iterator[tuple["subprocess.Popen[str]", str]]:
     port = free_port()
-    command = [sys.executable, "-m", "tests.unit.api.serve_door", str(port)]
+    command = [sys.executable, "-m", "tests.unit.api.serve_api", str(port)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ.copy())
     try:
         assert process.stdout is not None
@@ -87,13 +87,13 @@ def test_a_port_in_use_is_one_clear_sentence_and_nothing_is_announced() -> None:
             CannotListen,
             match=f"port {port} on 127.0.0.1 is in use by another program; choose another with worker.port",
         ):
-            serve(Door().app, "127.0.0.1", port, setting="worker.port", on_started=lambda _: announced.append(True))
+            serve(Api().app, "127.0.0.1", port, setting="worker.port", on_started=lambda _: announced.append(True))
     assert announced == []
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "not an address"])
 def test_an_address_that_is_not_of_this_machine_is_one_clear_sentence(host: str) -> None:
     with pytest.raises(CannotListen) as refused:
-        serve(Door().app, host, free_port(), setting="worker.port", on_started=lambda _: None)
+        serve(Api().app, host, free_port(), setting="worker.port", on_started=lambda _: None)
     assert host in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""Both indexes behind one door: how to open one, and how to open it again."""
+"""Both indexes behind one interface: how to open one, and how to open it again."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from api.bodies.requests import ScheduleIn
 from tests.tiers import examples
-from tests.unit.api.door import MESSAGES, Door, problem
+from tests.unit.api.in_memory import MESSAGES, Api, problem
 
-DOOR = Door()
+API = Api()
 
 _numbers = st.one_of(st.integers(), st.integers(-(2**70), 2**70), st.floats(allow_nan=True))
 _scalars = st.one_of(
@@ -61,27 +61,27 @@ def _check(answer: Any) -> None:
 @_often
 @given(_bodies, st.sampled_from(["sync", "async", "oneway"]))
 def test_any_json_gets_an_answer_and_never_a_500(body: bytes, mode: str) -> None:
-    _check(DOOR.send_text(body, f"{MESSAGES}?mode={mode}"))
+    _check(API.send_text(body, f"{MESSAGES}?mode={mode}"))
 
 
 @pytest.mark.slow
 @_often
 @given(st.one_of(_damaged, st.binary(max_size=200)))
 def test_any_bytes_get_an_answer_and_never_a_500(body: bytes) -> None:
-    _check(DOOR.send_text(body))
+    _check(API.send_text(body))
 
 
 @_often
 @given(st.text(max_size=60))
 def test_any_message_id_gets_an_answer(text: str) -> None:
-    answer = DOOR.get("/v1/messages/" + "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "replace")))
+    answer = API.get("/v1/messages/" + "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "replace")))
     assert problem(answer) == (404, "not-found")
 
 
 @_often
 @given(st.text(alphabet=st.characters(max_codepoint=126, min_codepoint=33, exclude_characters="#"), max_size=60))
 def test_any_query_gets_an_answer(query: str) -> None:
-    _check(DOOR.get(f"/v1/topics/delayline.dead/records?{query}"))
+    _check(API.get(f"/v1/topics/delayline.dead/records?{query}"))
 
 
 @_often
@@ -91,12 +91,12 @@ def test_any_query_gets_an_answer(query: str) -> None:
 def test_what_is_sent_in_base64_is_read_back_as_it_was(key: bytes, value: bytes, headers: Any) -> None:
     import base64
 
-    door = Door()
+    api = Api()
     encode = lambda data: base64.b64encode(data).decode()  # noqa: E731
     named = [{"name": f"x-{name}", "value": text} for name, text in headers]
     body = {"key_base64": encode(key), "value_base64": encode(value), "headers": named, "partition": 0}
-    assert door.send(body).status_code == 201
-    (record,) = door.get("/v1/topics/orders/records").json()["records"]
+    assert api.send(body).status_code == 201
+    (record,) = api.get("/v1/topics/orders/records").json()["records"]
 
     def given_back(name: str) -> bytes:
         if f"{name}_base64" in record:

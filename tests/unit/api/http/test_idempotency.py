@@ -14,19 +14,19 @@ from delayline.records.headers import IDEMPOTENCY
 from delayline.records.message import MessageId, Shard
 from delayline.records.record import encode_body
 from delayline.schedule.rules import Rules
-from tests.unit.api.door import MESSAGES, NOW_MS, Door, problem
+from tests.unit.api.in_memory import MESSAGES, NOW_MS, Api, problem
 
 BUFFER = "delayline.buffer.orders"
 FIRST = MessageId(Shard("orders", "2"), 9, NOW_MS + 30_000)
 BODY = {"value": 1, "schedule": {"delay": "30s"}}
 
 
-def send(of: Door, key: str | None, body: Any = BODY, query: str = "") -> httpx.Response:
+def send(of: Api, key: str | None, body: Any = BODY, query: str = "") -> httpx.Response:
     return of.send(body, MESSAGES + query, headers={} if key is None else {"Idempotency-Key": key})
 
 
-def keys(of: Door) -> list[tuple[str, str]]:
-    """(partition, what the door wrote beside the message), as ingest reads it."""
+def keys(of: Api) -> list[tuple[str, str]]:
+    """(partition, what the API wrote beside the message), as ingest reads it."""
     found = []
     for partition in of.queue.topic("orders").partitions:
         for record in of.records(BUFFER, partition):
@@ -39,7 +39,7 @@ def keys(of: Door) -> list[tuple[str, str]]:
 
 
 def test_the_key_travels_with_the_message_and_places_it() -> None:
-    sent = Door()
+    sent = Api()
     answer = send(sent, "9b2e")
     partition = str(partition_index(b"9b2e", 4))
     assert answer.status_code == 201
@@ -49,7 +49,7 @@ def test_the_key_travels_with_the_message_and_places_it() -> None:
 
 
 def test_a_key_a_partition_and_an_own_id_go_before_in_choosing_the_place() -> None:
-    sent = Door()
+    sent = Api()
     placed: list[dict[str, Any]] = [{"key": "a"}, {"partition": 3}, {"schedule": {"delay": "1s", "own_id": "b"}}]
     for number, more in enumerate(placed):
         assert send(sent, f"k{number}", {**BODY, **more}).status_code == 201
@@ -59,13 +59,13 @@ def test_a_key_a_partition_and_an_own_id_go_before_in_choosing_the_place() -> No
 
 
 def test_quotes_are_not_part_of_a_key() -> None:
-    sent = Door()
+    sent = Api()
     send(sent, "abc")
     send(sent, '"abc"')
     assert [key for _, key in keys(sent)] == ["abc", "abc"]
 
 
-def _digest(of: Door) -> str:
+def _digest(of: Api) -> str:
     (record,) = of.all_records(BUFFER)
     return (dict(record.headers)[IDEMPOTENCY] or b"").decode().split(" ")[0]
 
@@ -73,14 +73,14 @@ def _digest(of: Door) -> str:
 def test_the_digest_is_that_of_the_body_and_the_topic() -> None:
     digests = []
     for body in (BODY, BODY, {"value": 2, "schedule": {"delay": "30s"}}):
-        sent = Door()
+        sent = Api()
         send(sent, "k", body)
         digests.append(_digest(sent))
     assert digests[0] == digests[1] != digests[2]
 
 
-def replayed(reason: str, **found: Any) -> Door:
-    made = Door()
+def replayed(reason: str, **found: Any) -> Api:
+    made = Api()
     made.owners.decide = lambda: Resolution(Outcome.DUPLICATE, reason, str(FIRST))
     if found:
         made.owners.messages[str(FIRST)] = Found(FIRST, **found)
@@ -125,7 +125,7 @@ def test_a_duplicate_by_its_own_id_is_no_replay() -> None:
 
 
 def test_without_a_decision_the_sender_is_asked_to_retry() -> None:
-    silent = Door(operation_timeout_s=0.01)
+    silent = Api(operation_timeout_s=0.01)
     silent.owners.decide = lambda: None
     answer = send(silent, "k")
     assert problem(answer) == (503, "owner-unavailable")
@@ -133,7 +133,7 @@ def test_without_a_decision_the_sender_is_asked_to_retry() -> None:
 
 
 def test_a_request_that_is_not_answered_yet_is_in_flight_and_then_no_more() -> None:
-    slow = Door(operation_timeout_s=0.3)
+    slow = Api(operation_timeout_s=0.3)
     slow.owners.decide = lambda: None
 
     async def both(http: httpx.AsyncClient) -> list[httpx.Response]:
@@ -160,14 +160,14 @@ def test_a_request_that_is_not_answered_yet_is_in_flight_and_then_no_more() -> N
     ],
 )
 def test_what_nobody_would_check_is_refused(body: Any) -> None:
-    refused = Door()
+    refused = Api()
     assert problem(send(refused, "k", body)) == (400, "not-supported")
     assert refused.queue.topics() == []
 
 
 @pytest.mark.parametrize("key", ["", '""', '"a', 'a"', "a b", "a\\b", "a" * 256, "\u00e9"])
 def test_a_key_that_is_none_is_refused(key: str) -> None:
-    refused = Door()
+    refused = Api()
     answer = refused.send(BODY, headers=httpx.Headers([(b"Idempotency-Key", key.encode("latin-1"))]))
     assert problem(answer) == (400, "invalid-request")
     assert refused.queue.topics() == []
@@ -175,7 +175,7 @@ def test_a_key_that_is_none_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize("mode", ["async", "oneway"])
 def test_a_sender_that_does_not_wait_gets_no_decision(mode: str) -> None:
-    sent = Door()
+    sent = Api()
     assert send(sent, "a" * 255, query=f"?mode={mode}").status_code == 202
     assert [key for _, key in keys(sent)] == ["a" * 255]
     assert sent.owners.operations == []

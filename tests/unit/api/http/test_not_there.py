@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from delayline.schedule.rules import DEFAULT_RULES
-from tests.unit.api.door import Door, problem
+from tests.unit.api.in_memory import Api, problem
 
-DOCUMENT: dict[str, Any] = Door().get("/openapi.json").json()
+DOCUMENT: dict[str, Any] = Api().get("/openapi.json").json()
 
 
 def operations(name: str) -> list[Any]:
@@ -22,7 +22,7 @@ def operations(name: str) -> list[Any]:
     ]
 
 
-def asked(door: Door, method: str, path: str, operation: dict[str, Any], **given: str) -> tuple[int, str]:
+def asked(api: Api, method: str, path: str, operation: dict[str, Any], **given: str) -> tuple[int, str]:
     """The path with what is `given`, and else with the example of the document; the body is that of an example."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
@@ -34,61 +34,61 @@ def asked(door: Door, method: str, path: str, operation: dict[str, Any], **given
         for parameter in operation.get("parameters", ())
         if parameter["in"] == "query" and parameter.get("required")
     }
-    answer = door.request(method, path, params=query, **({"json": examples[0]} if examples else {}))
+    answer = api.request(method, path, params=query, **({"json": examples[0]} if examples else {}))
     return problem(answer) if answer.status_code >= 400 else (answer.status_code, "")
 
 
 @pytest.fixture
-def door() -> Door:
-    door = Door(topics_on_first_use=False)
-    door.queue.ensure_topic("orders")
-    door.queue.ensure_buffer("orders", DEFAULT_RULES)
-    return door
+def api() -> Api:
+    api = Api(topics_on_first_use=False)
+    api.queue.ensure_topic("orders")
+    api.queue.ensure_buffer("orders", DEFAULT_RULES)
+    return api
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), operations("topic"))
-def test_a_topic_that_is_not_there_is_404(door: Door, method: str, path: str, operation: dict[str, Any]) -> None:
+def test_a_topic_that_is_not_there_is_404(api: Api, method: str, path: str, operation: dict[str, Any]) -> None:
     if operation["operationId"] == "deleteTopic":
-        door = Door()  # it is refused where topics are made with other tools
-    assert asked(door, method, path, operation, topic="nothing")[0] == 404
+        api = Api()  # it is refused where topics are made with other tools
+    assert asked(api, method, path, operation, topic="nothing")[0] == 404
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), operations("topic"))
 def test_a_topic_of_delaylines_own_is_404_or_forbidden(
-    door: Door, method: str, path: str, operation: dict[str, Any]
+    api: Api, method: str, path: str, operation: dict[str, Any]
 ) -> None:
     if operation["operationId"] == "readRecords":
         pytest.skip("some of them may be read")
-    assert asked(door, method, path, operation, topic="delayline.buffer.orders")[0] in (403, 404)
+    assert asked(api, method, path, operation, topic="delayline.buffer.orders")[0] in (403, 404)
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), operations("topic"))
-def test_a_name_that_no_topic_can_have_is_400(door: Door, method: str, path: str, operation: dict[str, Any]) -> None:
-    assert asked(door, method, path, operation, topic="a b")[0] in (400, 404)
+def test_a_name_that_no_topic_can_have_is_400(api: Api, method: str, path: str, operation: dict[str, Any]) -> None:
+    assert asked(api, method, path, operation, topic="a b")[0] in (400, 404)
 
 
 @pytest.mark.parametrize("partition", ["99", "-1", "x", "0x0", "00", "9" * 300, "a%20b", "٣"])
 @pytest.mark.parametrize(("method", "path", "operation"), operations("partition"))
 def test_a_partition_that_is_not_there_is_404(
-    door: Door, method: str, path: str, operation: dict[str, Any], partition: str
+    api: Api, method: str, path: str, operation: dict[str, Any], partition: str
 ) -> None:
-    assert asked(door, method, path, operation, topic="orders", partition=partition) == (404, "not-found")
+    assert asked(api, method, path, operation, topic="orders", partition=partition) == (404, "not-found")
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), operations("partition"))
-def test_a_topic_without_shards_has_none(door: Door, method: str, path: str, operation: dict[str, Any]) -> None:
+def test_a_topic_without_shards_has_none(api: Api, method: str, path: str, operation: dict[str, Any]) -> None:
     """No delayed message was ever sent to it."""
-    door.queue.ensure_topic("quick")
-    assert asked(door, method, path, operation, topic="quick", partition="0") == (404, "not-found")
+    api.queue.ensure_topic("quick")
+    assert asked(api, method, path, operation, topic="quick", partition="0") == (404, "not-found")
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), operations("message_id"))
-def test_a_message_that_is_not_there_is_404(door: Door, method: str, path: str, operation: dict[str, Any]) -> None:
+def test_a_message_that_is_not_there_is_404(api: Api, method: str, path: str, operation: dict[str, Any]) -> None:
     for absent in ("nothing.0.1.2", "orders.99.1.2", "no id"):
-        assert asked(door, method, path, operation, message_id=absent, id=absent)[0] == 404, absent
+        assert asked(api, method, path, operation, message_id=absent, id=absent)[0] == 404, absent
 
 
-def test_records_of_a_partition_that_is_not_there_are_refused_by_the_name_of_the_parameter(door: Door) -> None:
+def test_records_of_a_partition_that_is_not_there_are_refused_by_the_name_of_the_parameter(api: Api) -> None:
     for partition in ("99", "-1", "x"):
-        answer = door.get("/v1/topics/orders/records", params={"partition": partition, "offset": "0"})
+        answer = api.get("/v1/topics/orders/records", params={"partition": partition, "offset": "0"})
         assert answer.status_code in (400, 404), answer.text

@@ -13,7 +13,7 @@ from delayline.records.headers import IF_MATCH
 from delayline.records.message import MessageId, OperationId, Shard
 from delayline.records.record import encode_body
 from mq.contract import Append
-from tests.unit.api.door import NOW_MS, Door, pointers, problem
+from tests.unit.api.in_memory import NOW_MS, Api, pointers, problem
 
 ID = f"orders.3.1041.{NOW_MS + 30_000}"
 PATH = f"/v1/messages/{ID}"
@@ -22,8 +22,8 @@ SHARD = Shard("orders", "3")
 METHODS = [("DELETE", "", None), ("PATCH", "", {"schedule": {"delay": "1s"}}), ("POST", ":deliver", None)]
 
 
-def door(state: State = State.PENDING, **settings: Any) -> Door:
-    made = Door(**settings)
+def api(state: State = State.PENDING, **settings: Any) -> Api:
+    made = Api(**settings)
     made.queue.ensure_topic("orders")
     made.queue.ensure_buffer("orders", made.rules)
     ending = None if state is State.PENDING else Ending(Outcome(state.value), NOW_MS)
@@ -31,32 +31,32 @@ def door(state: State = State.PENDING, **settings: Any) -> Door:
     return made
 
 
-def undecided(**settings: Any) -> Door:
-    made = door(operation_timeout_s=0.02, **settings)
+def undecided(**settings: Any) -> Api:
+    made = api(operation_timeout_s=0.02, **settings)
     made.owners.decide = lambda: None
     return made
 
 
-def operate(of: Door, method: str, suffix: str, body: Any, query: str = "", **headers: str) -> httpx.Response:
+def operate(of: Api, method: str, suffix: str, body: Any, query: str = "", **headers: str) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return of.request(method, f"{PATH}{suffix}{query}", json=body, headers=named)
 
 
-def written(of: Door) -> list[bytes | None]:
+def written(of: Api) -> list[bytes | None]:
     """The conditions of the operations in the log."""
     return [dict(record.headers).get(IF_MATCH) for record in of.records(BUFFER, "3")]
 
 
 @pytest.mark.parametrize(("method", "suffix", "body"), METHODS)
 def test_the_version_travels_with_the_operation_and_its_owner_decides(method: str, suffix: str, body: Any) -> None:
-    asked = door()
+    asked = api()
     assert operate(asked, method, suffix, body, If_Match='"4"').status_code in (200, 204)
     assert written(asked) == [b"4"]
 
 
 @pytest.mark.parametrize(("method", "suffix", "body"), METHODS)
 def test_a_message_with_another_version_is_left_alone(method: str, suffix: str, body: Any) -> None:
-    changed = door()
+    changed = api()
     changed.owners.decide = lambda: Resolution(Outcome.UNMATCHED, VERSION_MISMATCH)
     answer = operate(changed, method, suffix, body, If_Match='"3"')
     assert problem(answer) == (412, "version-mismatch")
@@ -64,7 +64,7 @@ def test_a_message_with_another_version_is_left_alone(method: str, suffix: str, 
 
 
 def test_a_message_that_ended_while_its_version_was_asked_for_has_ended() -> None:
-    ended = door()
+    ended = api()
 
     def decide() -> Resolution:
         ended.owners.messages[ID] = Gone()
@@ -75,7 +75,7 @@ def test_a_message_that_ended_while_its_version_was_asked_for_has_ended() -> Non
 
 
 def test_any_version_is_no_condition() -> None:
-    asked = door()
+    asked = api()
     assert operate(asked, "DELETE", "", None, If_Match="*").status_code == 204
     assert written(asked) == [None]
 
@@ -95,7 +95,7 @@ def test_any_version_is_no_condition() -> None:
     ],
 )
 def test_a_tag_that_can_be_no_version_writes_nothing(tag: str, expected: tuple[int, str]) -> None:
-    asked = door()
+    asked = api()
     assert problem(operate(asked, "DELETE", "", None, If_Match=tag)) == expected
     assert written(asked) == []
 
@@ -111,7 +111,7 @@ def test_an_operation_that_is_not_decided_in_time_can_be_asked_for(method: str, 
 
 
 def test_who_prefers_not_to_wait_does_not() -> None:
-    slow = door()
+    slow = api()
     slow.owners.decide = lambda: None
     answer = operate(slow, "DELETE", "", None, Prefer="handling=lenient, Respond-Async;x=1")
     assert (answer.status_code, answer.headers["preference-applied"]) == (202, "respond-async")
@@ -122,13 +122,13 @@ def test_who_prefers_not_to_wait_does_not() -> None:
     [("?wait=0s", ""), ("?wait=0s", "wait=9"), ("", "wait=0"), ("", "respond-async, wait=0"), ("?wait=10ms", "")],
 )
 def test_a_client_sets_how_long_it_waits(query: str, prefer: str) -> None:
-    slow = door()
+    slow = api()
     slow.owners.decide = lambda: None
     assert operate(slow, "DELETE", "", None, query, Prefer=prefer).status_code == 202
 
 
 def test_a_client_that_does_not_wait_gets_at_once_what_is_known() -> None:
-    assert operate(door(), "DELETE", "", None, Prefer="respond-async").status_code == 204
+    assert operate(api(), "DELETE", "", None, Prefer="respond-async").status_code == 204
 
 
 def test_a_preference_for_a_longer_wait_than_there_is_is_cut_short() -> None:
@@ -137,7 +137,7 @@ def test_a_preference_for_a_longer_wait_than_there_is_is_cut_short() -> None:
 
 @pytest.mark.parametrize("wait", ["soon", "", "-1s", "11s", "99999999999999d"])
 def test_a_wait_that_cannot_be_is_refused(wait: str) -> None:
-    asked = door()
+    asked = api()
     answer = operate(asked, "DELETE", "", None, f"?wait={wait}")
     assert (problem(answer), pointers(answer)) == ((400, "invalid-request"), [("?wait", "invalid-value")])
     assert written(asked) == []
@@ -146,7 +146,7 @@ def test_a_wait_that_cannot_be_is_refused(wait: str) -> None:
 # --- asking for an operation
 
 
-def stored() -> Door:
+def stored() -> Api:
     """One operation, undecided, behind a message."""
     made = undecided()
     made.queue.append([Append(BUFFER, "3", encode_body(None, b"x", [(b"delay-ms", b"1")]))]).result()

@@ -15,7 +15,7 @@ from cli.main import app
 from delayline.schedule.rules import DEFAULT_RULES
 from kafkawire.batch.head import read_batch
 from proxy.kafka.produce.screen import Screen
-from tests.unit.api.door import NOW_MS, Door, pointers
+from tests.unit.api.in_memory import NOW_MS, Api, pointers
 from tests.unit.mq.kafka.batches import Sent, batch_of
 
 FIELDS = {
@@ -75,7 +75,7 @@ WRONG: list[tuple[str, Any, dict[str, Any], str]] = [
 def test_json_is_answered_with_the_name_of_the_field(
     field: str, value: Any, beside: dict[str, Any], sentence: str
 ) -> None:
-    answer = Door().send({"value": "x", "schedule": {field: value, **beside}})
+    answer = Api().send({"value": "x", "schedule": {field: value, **beside}})
     assert answer.status_code == 400
     assert pointers(answer)[0][0] == f"/schedule/{field}"
     assert answer.json()["detail"].startswith(f"`{field}`: ")
@@ -104,21 +104,21 @@ def test_a_command_is_refused_with_the_name_of_the_option(
 
 
 def test_what_stands_together_is_named_as_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = Door().send({"schedule": {"delay": "1s", "time_zone": "UTC"}})
+    answer = Api().send({"schedule": {"delay": "1s", "time_zone": "UTC"}})
     assert answer.json()["detail"] == "`time_zone`: means nothing without `cron`"
     assert "`--time-zone`: means nothing without `--cron`" in _run(monkeypatch, {"delay": "1s", "time_zone": "UTC"})
     both = {"delay": "1s", "deliver_at": NOW_MS + 5000}
-    assert Door().send({"schedule": both}).json()["detail"] == "`deliver_at`: means another time than `delay`"
+    assert Api().send({"schedule": both}).json()["detail"] == "`deliver_at`: means another time than `delay`"
     assert "`--at`: means another time than `--delay`" in _run(monkeypatch, both)
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, schedule: Mapping[str, Any]) -> str:
     """What a command reports about it, with a server in the same process."""
-    door = Door()
+    api = Api()
 
     class Client(httpx.Client):
         def request(self, method: str, url: Any, **options: Any) -> httpx.Response:  # type: ignore[override]
-            return door.request(method, str(url), json=options["json"])
+            return api.request(method, str(url), json=options["json"])
 
     monkeypatch.setattr(httpx, "Client", Client)
     options = [f"{FIELDS[name][1]}={given}" for name, given in schedule.items()]
@@ -148,7 +148,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("body", "sentence"), KINDS)
 def test_a_value_of_another_kind_is_described_in_words_of_json(body: Any, sentence: str) -> None:
-    answer = Door().send(body)
+    answer = Api().send(body)
     assert (answer.status_code, answer.json()["detail"]) == (400, sentence)
 
 
@@ -176,7 +176,7 @@ QUERIES = [
 
 @pytest.mark.parametrize(("query", "name", "sentence"), QUERIES)
 def test_a_histogram_is_refused_with_the_name_of_the_parameter(query: str, name: str, sentence: str) -> None:
-    answer = Door().get(f"/v1/topics/orders/histogram?{query}")
+    answer = Api().get(f"/v1/topics/orders/histogram?{query}")
     assert answer.status_code == 400
     assert pointers(answer)[0][0] == f"?{name}"
     assert answer.json()["detail"].startswith(f"`{name}`: ")
@@ -187,9 +187,9 @@ def test_a_histogram_is_refused_with_the_name_of_the_parameter(query: str, name:
     "query", ["from=253402300799999", "from=9223372036854775807", "from=2026-01-01T00:00:00Z&bucket=3650d"]
 )
 def test_a_histogram_of_a_far_future_is_empty_or_refused(query: str) -> None:
-    door = Door()
-    door.queue.ensure_topic("orders")
-    assert door.get(f"/v1/topics/orders/histogram?{query}").status_code in (200, 400)
+    api = Api()
+    api.queue.ensure_topic("orders")
+    assert api.get(f"/v1/topics/orders/histogram?{query}").status_code in (200, 400)
 
 
 @pytest.mark.parametrize(
@@ -207,14 +207,14 @@ def test_a_histogram_of_a_far_future_is_empty_or_refused(query: str) -> None:
     ],
 )
 def test_half_of_a_surrogate_pair_is_refused_and_named(body: Any) -> None:
-    door = Door()
+    api = Api()
     for half in ("\ud800", "\udc00", "a\udfffb", "\ud83d\ud83d\ude00"):
-        answer = door.send_text(json.dumps(body).replace("{}", json.dumps(half)[1:-1]))
+        answer = api.send_text(json.dumps(body).replace("{}", json.dumps(half)[1:-1]))
         assert answer.status_code == 400
         assert "surrogate pair" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_what_is_no_number_in_json_is_named(number: str) -> None:
-    answer = Door().send_text('{"value": 1, "schedule": {"delay_ms": ' + number + "}}")
+    answer = Api().send_text('{"value": 1, "schedule": {"delay_ms": ' + number + "}}")
     assert (answer.status_code, answer.json()["detail"]) == (400, f"`{number}` is no number in JSON")

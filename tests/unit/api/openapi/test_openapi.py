@@ -12,9 +12,9 @@ from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import Found, Listing, Place, Resolution, Row, StallReport, State
 from delayline.records.message import MessageId, Shard
 from delayline.schedule.rules import DEFAULT_RULES
-from tests.unit.api.door import NOW_MS, Door
+from tests.unit.api.in_memory import NOW_MS, Api
 
-DOCUMENT: dict[str, Any] = Door().get("/openapi.json").json()
+DOCUMENT: dict[str, Any] = Api().get("/openapi.json").json()
 
 
 def _operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -84,38 +84,38 @@ def test_every_schema_is_one_that_json_schema_knows() -> None:
 
 
 def test_the_document_names_exactly_the_routes_that_work() -> None:
-    door = Door()
+    api = Api()
     for method, path, operation in _operations():
-        answer = door.request(method, _filled(path, operation), json={})
+        answer = api.request(method, _filled(path, operation), json={})
         assert answer.status_code not in (405, 501), (method, path)
 
 
-def _knowing_door() -> Door:
+def _knowing_api() -> Api:
     """The message of the examples waits."""
-    door = Door()
-    door.queue.ensure_topic("orders")
+    api = Api()
+    api.queue.ensure_topic("orders")
     message_id = PATH_PARAMETERS["message_id"].example
     assert message_id is not None
     found = Found(MessageId.parse(message_id), State.PENDING, NOW_MS, NOW_MS + 1)
-    door.owners.messages[message_id] = found
+    api.owners.messages[message_id] = found
     shards = tuple(Shard("orders", str(number)) for number in range(4))
-    door.owners.listings = [Listing(shards, (Row(Place(found.due_ms, found.id.shard, 1041), found),), None)]
-    door.owners.decide = lambda: Resolution(Outcome.APPLIED)
-    door.owners.stalls[shards[0]] = StallReport(shards[0])
-    door.queue.ensure_topic("orders")
-    door.queue.ensure_buffer("orders", DEFAULT_RULES)
-    return door
+    api.owners.listings = [Listing(shards, (Row(Place(found.due_ms, found.id.shard, 1041), found),), None)]
+    api.owners.decide = lambda: Resolution(Outcome.APPLIED)
+    api.owners.stalls[shards[0]] = StallReport(shards[0])
+    api.queue.ensure_topic("orders")
+    api.queue.ensure_buffer("orders", DEFAULT_RULES)
+    return api
 
 
 @pytest.mark.parametrize(("method", "path", "body"), list(_request_examples()))
 def test_every_example_is_accepted(method: str, path: str, body: Any) -> None:
-    answer = _knowing_door().request(method, path, json=body)
+    answer = _knowing_api().request(method, path, json=body)
     assert answer.status_code in (200, 201), answer.text
 
 
 @pytest.mark.parametrize(("method", "path", "body"), list(_request_examples()))
 def test_every_answer_to_an_example_has_the_documented_fields(method: str, path: str, body: Any) -> None:
-    answer = _knowing_door().request(method, path, json=body)
+    answer = _knowing_api().request(method, path, json=body)
     operation = next(o for m, p, o in _operations() if m == method and _filled(p, o) == path)
     schema = operation["responses"][str(answer.status_code)]["content"]["application/json"]["schema"]
     names = [ref.rpartition("/")[2] for ref in _references(schema)]

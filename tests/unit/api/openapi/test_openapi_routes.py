@@ -13,8 +13,8 @@ import pytest
 
 from api.http.routing import PlainRoute
 from api.http.sending_path import SendingPath
-from tests.unit.api.door import Door
-from tests.unit.api.situations import DOCUMENT, ENDPOINTS, SITUATIONS, ask, door, examples, filled, headers_of
+from tests.unit.api.in_memory import Api
+from tests.unit.api.situations import DOCUMENT, ENDPOINTS, SITUATIONS, api, ask, examples, filled, headers_of
 
 UNREAD = {"/healthz", "/readyz", "/metrics"}
 """Probes may ask with whatever query they like."""
@@ -46,7 +46,7 @@ class _Listening(dict[bytes, bytes]):
             self._seen.add(name.decode())
 
 
-def listen(of: Door) -> set[str]:
+def listen(of: Api) -> set[str]:
     """Names of the request headers that routes look at from now on."""
     seen: set[str] = set()
     for route in of.app.routes:
@@ -111,7 +111,7 @@ def test_an_endpoint_answers_the_statuses_of_the_document_and_no_others(id: str)
 @every_endpoint
 def test_an_endpoint_looks_at_the_request_headers_of_the_document_and_no_others(id: str) -> None:
     method, path, endpoint = ENDPOINTS[id]
-    asked = door(operation_timeout_s=0.0)
+    asked = api(operation_timeout_s=0.0)
     seen = listen(asked)
     options = {"json": body} if (body := examples(endpoint)[0]) is not None else {}
     asked.request(method, filled(path), **options)
@@ -127,15 +127,15 @@ def test_an_endpoint_takes_the_query_parameters_of_the_document_and_no_others(id
     if ENDPOINTS[id][1] in UNREAD:
         assert documented == []
         return
-    (fault,) = ask(door(), id, "?nonsense=1").json()["errors"]
+    (fault,) = ask(api(), id, "?nonsense=1").json()["errors"]
     named = fault["detail"].removeprefix("parameters here: ").split(", ") if documented else []
     assert named == [one["name"] for one in documented]
     for one in documented:
         for value in refused_values(one["schema"]):
-            answer = ask(door(operation_timeout_s=0.0), id, f"?{one['name']}={value}")
+            answer = ask(api(operation_timeout_s=0.0), id, f"?{one['name']}={value}")
             assert faults(answer) == [(f"?{one['name']}", "invalid-value")]
         for value in taken_values(one["schema"]):
-            answer = ask(door(operation_timeout_s=0.0), id, f"?{one['name']}={value}")
+            answer = ask(api(operation_timeout_s=0.0), id, f"?{one['name']}={value}")
             assert (f"?{one['name']}", "invalid-value") not in faults(answer)
 
 
@@ -148,7 +148,7 @@ def test_an_endpoint_takes_the_members_of_a_body_in_the_document_and_no_others(i
     refs = [one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema])]
     documented = {name for ref in refs for name in DOCUMENT["components"]["schemas"][ref]["properties"]}
     every = {name for one in DOCUMENT["components"]["schemas"].values() for name in one["properties"]}
-    taken, asked = set(), door()
+    taken, asked = set(), api()
     for name in sorted(every):
         answer = ask(asked, id, body={name: ["neither"]})
         taken |= set() if (f"/{name}", "unknown-field") in faults(answer) else {name}

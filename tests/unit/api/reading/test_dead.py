@@ -11,21 +11,21 @@ from delayline.records.message import Header, Key, Shard
 from delayline.records.record import Record, encode_body
 from mq.contract import Append
 from mq.errors import QueueUnavailable
-from tests.unit.api.door import NOW_MS, Door, pointers, problem
+from tests.unit.api.in_memory import NOW_MS, Api, pointers, problem
 
 PATH = "/v1/topics/orders/dead"
 REDRIVE = "/v1/topics/orders/dead:redrive"
 DEAD = "delayline.dead"
 
 
-def door(**settings: Any) -> Door:
-    made = Door(**settings)
+def api(**settings: Any) -> Api:
+    made = Api(**settings)
     made.queue.ensure_topic("orders")
     return made
 
 
 def bury(
-    of: Door, number: int, topic: str = "orders", partition: str = "0", headers: tuple[Header, ...] = (), **given: Any
+    of: Api, number: int, topic: str = "orders", partition: str = "0", headers: tuple[Header, ...] = (), **given: Any
 ) -> str:
     """A dead letter with the value `number`; its id."""
     original = Record(given.get("key", b"7"), given.get("value", b"%d" % number), list(headers))
@@ -34,13 +34,13 @@ def bury(
     return bury_raw(of, body, partition)
 
 
-def bury_raw(of: Door, body: bytes, partition: str = "0") -> str:
+def bury_raw(of: Api, body: bytes, partition: str = "0") -> str:
     offset = of.queue.append([Append(DEAD, partition, body)]).result()[0].offset
     of.clock.advance(1)
     return f"{partition}.{offset}"
 
 
-def pages(of: Door, **query: str) -> list[list[str]]:
+def pages(of: Api, **query: str) -> list[list[str]]:
     """The values of all pages."""
     found: list[list[str]] = []
     before: str | None = None
@@ -53,11 +53,11 @@ def pages(of: Door, **query: str) -> list[list[str]]:
     return found
 
 
-def redriven(of: Door, topic: str = "orders", partition: str = "2") -> list[Record]:
+def redriven(of: Api, topic: str = "orders", partition: str = "2") -> list[Record]:
     return of.records(topic, partition)
 
 
-def redrive(of: Door, **body: Any) -> httpx.Response:
+def redrive(of: Api, **body: Any) -> httpx.Response:
     return of.send(body, REDRIVE)
 
 
@@ -65,7 +65,7 @@ def redrive(of: Door, **body: Any) -> httpx.Response:
 
 
 def test_a_letter_shows_the_record_as_it_came_and_why_it_is_dead() -> None:
-    of = door()
+    of = api()
     letter = bury(of, 5, headers=((b"delay-ms", b"soon"), (b"raw", b"\xff")))
     assert of.get(PATH).json() == {
         "messages": [
@@ -93,7 +93,7 @@ def test_a_letter_shows_the_record_as_it_came_and_why_it_is_dead() -> None:
 
 @pytest.mark.parametrize("limit", [1, 3, 4, 100])
 def test_pages_are_one_list_newest_first_over_all_partitions(limit: int) -> None:
-    of = door()
+    of = api()
     for number in range(12):
         bury(of, number, partition=str(number % 3))
     found = pages(of, limit=str(limit))
@@ -103,7 +103,7 @@ def test_pages_are_one_list_newest_first_over_all_partitions(limit: int) -> None
 
 def test_letters_of_other_topics_and_records_of_others_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "CHUNK_RECORDS", 3)
-    of = door()
+    of = api()
     for number in range(20):
         bury(of, number, "orders" if number % 10 == 0 else "mail")
     bury_raw(of, encode_body(None, b"something else"))
@@ -112,7 +112,7 @@ def test_letters_of_other_topics_and_records_of_others_are_passed_over(monkeypat
 
 def test_a_request_passes_over_so_many_and_the_list_goes_on_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "LOOKED_MAX", 4)
-    of = door()
+    of = api()
     for number in range(10):
         bury(of, number, "orders" if number == 0 else "mail")
     found = pages(of)
@@ -121,7 +121,7 @@ def test_a_request_passes_over_so_many_and_the_list_goes_on_there(monkeypatch: p
 
 def test_large_letters_make_short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "PAGE_BYTES_MAX", 250)
-    of = door()
+    of = api()
     for number in range(5):
         bury(of, number, value=b"%d" % number * 100)
     assert [len(page) for page in pages(of)] == [3, 2]
@@ -129,13 +129,13 @@ def test_large_letters_make_short_pages(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("before", ["", "x", "0:1", "0:1,1:1,2:1,3:1,4:1", "0:1,1:1,2:1,9:1"])
 def test_text_that_comes_from_no_page_is_refused(before: str) -> None:
-    answer = door().get(PATH, params={"before": before})
+    answer = api().get(PATH, params={"before": before})
     assert (answer.status_code, pointers(answer)) == (400, [("?before", "invalid-value")])
 
 
 @pytest.mark.parametrize(("path", "method"), [(PATH, "GET"), (REDRIVE, "POST")])
 def test_a_topic_that_does_not_exist_has_no_letters_and_is_not_made(path: str, method: str) -> None:
-    of = Door()
+    of = Api()
     assert problem(of.request(method, path, json={"all": True})) == (404, "topic-unknown")
     assert of.queue.topics() == []
 
@@ -144,7 +144,7 @@ def test_a_topic_that_does_not_exist_has_no_letters_and_is_not_made(path: str, m
 
 
 def test_a_letter_is_sent_to_its_partition_without_what_meant_something_to_us() -> None:
-    of = door()
+    of = api()
     headers: tuple[Header, ...] = (
         (b"src", b"web"),
         (b"delay-ms", b"soon"),
@@ -158,7 +158,7 @@ def test_a_letter_is_sent_to_its_partition_without_what_meant_something_to_us() 
 
 
 def test_with_a_schedule_it_waits_in_the_buffer() -> None:
-    of = door()
+    of = api()
     assert redrive(of, ids=[bury(of, 5)], schedule={"delay": "1m"}).json()["redriven"] == 1
     (record,) = redriven(of, "delayline.buffer.orders")
     assert record.headers[-1] == (b"delay-ms", b"60000")
@@ -166,7 +166,7 @@ def test_with_a_schedule_it_waits_in_the_buffer() -> None:
 
 
 def test_a_letter_named_twice_is_sent_once_and_unknown_ones_are_listed() -> None:
-    of = door()
+    of = api()
     known, other = bury(of, 5), bury(of, 6, "mail")
     unknown = [other, "0.99", "9.0", "x", "0.", "0.-1", "0." + "9" * 30]
     answer = redrive(of, ids=[known, known, *unknown]).json()
@@ -175,7 +175,7 @@ def test_a_letter_named_twice_is_sent_once_and_unknown_ones_are_listed() -> None
 
 
 def test_many_letters_by_name_are_sent_in_their_order() -> None:
-    of = door()
+    of = api()
     ids = [bury(of, number) for number in range(40)]
     assert redrive(of, ids=ids).json()["redriven"] == 40
     assert [record.value for record in redriven(of)] == [b"%d" % number for number in range(40)]
@@ -183,7 +183,7 @@ def test_many_letters_by_name_are_sent_in_their_order() -> None:
 
 def test_all_are_sent_up_to_a_moment_in_as_many_requests_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.routes.dead.REDRIVEN_AT_ONCE", 3)
-    of = door()
+    of = api()
     for number in range(10):
         bury(of, number, "orders" if number != 4 else "mail", partition=str(number % 2))
     until = NOW_MS + 7
@@ -199,7 +199,7 @@ def test_all_are_sent_up_to_a_moment_in_as_many_requests_as_it_takes(monkeypatch
 
 
 def test_a_dry_run_counts_and_sends_nothing() -> None:
-    of = door()
+    of = api()
     ids = [bury(of, number) for number in range(3)]
     for body in ({"all": True}, {"ids": ids}):
         answer = redrive(of, **body, dry_run=True).json()
@@ -208,13 +208,13 @@ def test_a_dry_run_counts_and_sends_nothing() -> None:
 
 
 def test_a_letter_of_a_partition_that_is_gone_goes_where_its_key_belongs() -> None:
-    of = door()
+    of = api()
     assert redrive(of, ids=[bury(of, 5, shard="99")]).json()["redriven"] == 1
     assert len(of.all_records("orders")) == 1
 
 
 def test_a_letter_that_the_topic_has_no_room_for_is_named() -> None:
-    of = door(record_bytes_max=6000)
+    of = api(record_bytes_max=6000)
     letter = bury(of, 5, value=b"x" * 5000)
     answer = redrive(of, ids=[letter], schedule={"delay": "1s"})
     assert problem(answer) == (413, "too-large")
@@ -236,12 +236,12 @@ def test_a_letter_that_the_topic_has_no_room_for_is_named() -> None:
     ],
 )
 def test_a_body_that_makes_no_sense_is_pointed_at(body: dict[str, Any], fault: tuple[str, str]) -> None:
-    answer = redrive(door(), **body)
+    answer = redrive(api(), **body)
     assert (answer.status_code, pointers(answer)) == (400, [fault])
 
 
 def test_a_schedule_for_a_topic_that_takes_no_delays_is_refused() -> None:
-    of = Door()
+    of = Api()
     of.queue.ensure_topic("plain")
     letter = bury(of, 1, "plain")
     path = "/v1/topics/plain/dead:redrive"
@@ -250,20 +250,20 @@ def test_a_schedule_for_a_topic_that_takes_no_delays_is_refused() -> None:
 
 
 def test_what_the_queue_does_not_take_is_a_503() -> None:
-    of = door()
+    of = api()
     letter = bury(of, 1)
     of.queue.failure = QueueUnavailable("gone")
     assert problem(redrive(of, ids=[letter])) == (503, "queue-unavailable")
 
 
-def bury_left_out(of: Door) -> str:
+def bury_left_out(of: Api) -> str:
     original = left_out(Record(b"k", b"too large", []))
     body = encode_dead(Shard("orders", "2"), Key(NOW_MS, 5), f"orders.2.5.{NOW_MS}", "skipped", "why", original)
     return bury_raw(of, body)
 
 
 def test_a_letter_that_has_only_size_and_digest_is_not_sent_again() -> None:
-    of = door()
+    of = api()
     letter, other = bury_left_out(of), bury(of, 7)
     assert problem(redrive(of, ids=[letter])) == (400, "invalid-request")
     assert redrive(of, all=True).json()["redriven"] == 1

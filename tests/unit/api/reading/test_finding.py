@@ -19,7 +19,7 @@ from delayline.questions.inquiry import (
     State,
 )
 from delayline.records.message import MessageId, Shard
-from tests.unit.api.door import NOW_MS, Door, pointers, problem
+from tests.unit.api.in_memory import NOW_MS, Api, pointers, problem
 
 PATH = "/v1/messages"
 HISTOGRAM = "/v1/topics/orders/histogram"
@@ -33,9 +33,9 @@ def row(offset: int, delay_ms: int = 1000, key: bytes | None = b"7") -> Row:
     return Row(Place(due_ms, shard, offset), found)
 
 
-def door(*listings: Listing, **settings: Any) -> Door:
+def api(*listings: Listing, **settings: Any) -> Api:
     """Delayed messages were sent to `orders` before; nothing is remembered of the sending."""
-    made = Door(**settings)
+    made = Api(**settings)
     made.queue.ensure_topic("orders")
     made.queue.ensure_buffer("orders", made.rules)
     made.owners.listings = list(listings)
@@ -46,7 +46,7 @@ def whole(*rows: Row, upto: Place | None = None) -> Listing:
     return Listing(tuple(SHARDS), rows, upto)
 
 
-def asked(of: Door) -> Query:
+def asked(of: Api) -> Query:
     query = of.owners.asked[-1][1]
     assert isinstance(query, Query)
     return query
@@ -56,7 +56,7 @@ def asked(of: Door) -> Query:
 
 
 def test_a_row_is_a_message_and_its_key() -> None:
-    of = door(whole(row(5)))
+    of = api(whole(row(5)))
     assert of.get(PATH, params={"topic": "orders"}).json() == {
         "messages": [
             {
@@ -83,7 +83,7 @@ def test_a_row_is_a_message_and_its_key() -> None:
 
 
 def test_a_key_that_is_no_text_is_shown_in_base64() -> None:
-    (message,) = door(whole(row(5, key=b"\xff"))).get(PATH, params={"topic": "orders"}).json()["messages"]
+    (message,) = api(whole(row(5, key=b"\xff"))).get(PATH, params={"topic": "orders"}).json()["messages"]
     assert (message["key"], message["key_base64"]) == (None, "/w==")
 
 
@@ -91,7 +91,7 @@ def test_what_has_ended_is_listed_with_its_outcome_and_without_a_key() -> None:
     found = Found(MessageId(SHARDS[0], 4, NOW_MS), State.DELIVERED, NOW_MS, NOW_MS)
     ending = Ending(Outcome.DELIVERED, NOW_MS + 3, 3)
     ended = Row(Place(-NOW_MS, SHARDS[0], 4), Found(**{**_fields(found), "ending": ending}))
-    of = door(whole(ended))
+    of = api(whole(ended))
     (message,) = of.get(PATH, params={"topic": "orders", "state": "delivered"}).json()["messages"]
     assert message["outcome"]["lateness_ms"] == 3
     assert "key" not in message
@@ -103,7 +103,7 @@ def _fields(found: Found) -> dict[str, Any]:
 
 
 def test_every_parameter_reaches_the_owners() -> None:
-    of = door(whole())
+    of = api(whole())
     given = {
         "key": "ü",
         "own_id": "o",
@@ -118,7 +118,7 @@ def test_every_parameter_reaches_the_owners() -> None:
 
 
 def test_without_parameters_all_topics_that_take_delays_and_all_shards_with_an_owner_are_asked() -> None:
-    of = door(whole())
+    of = api(whole())
     of.queue.ensure_topic("plain")
     left = Shard("left", "0")
     of.owners.shards = [ShardFigures(left, ready=True, owner_epoch=1)]
@@ -127,13 +127,13 @@ def test_without_parameters_all_topics_that_take_delays_and_all_shards_with_an_o
 
 
 def test_the_plus_of_an_offset_may_stand_in_the_query_as_it_is() -> None:
-    of = door(whole())
+    of = api(whole())
     assert of.get(f"{PATH}?topic=orders&due_after=2026-01-01T01:00:00+01:00").status_code == 200
     assert asked(of).due_from_ms == NOW_MS
 
 
 def test_a_page_token_leads_on_behind_the_last_row() -> None:
-    of = door(whole(row(4), row(5), row(6)))
+    of = api(whole(row(4), row(5), row(6)))
     first = of.get(PATH, params={"topic": "orders", "page_size": "2"}).json()
     assert [message["partition"] for message in first["messages"]] == [0, 1]
     of.get(PATH, params={"topic": "orders", "page_size": "3", "page_token": first["next_page_token"]})
@@ -141,7 +141,7 @@ def test_a_page_token_leads_on_behind_the_last_row() -> None:
 
 
 def test_an_empty_page_can_have_a_token() -> None:
-    page = door(whole(upto=row(4).place)).get(PATH, params={"topic": "orders"}).json()
+    page = api(whole(upto=row(4).place)).get(PATH, params={"topic": "orders"}).json()
     assert page["messages"] == []
     assert page["next_page_token"]
 
@@ -157,7 +157,7 @@ def test_an_empty_page_can_have_a_token() -> None:
     ],
 )
 def test_a_token_of_another_list_is_refused(other: dict[str, str]) -> None:
-    of = door(whole(row(4), row(5)))
+    of = api(whole(row(4), row(5)))
     of.queue.ensure_topic("mail")
     token = of.get(PATH, params={"topic": "orders", "page_size": "1"}).json()["next_page_token"]
     answer = of.get(PATH, params={**other, "page_token": token})
@@ -166,13 +166,13 @@ def test_a_token_of_another_list_is_refused(other: dict[str, str]) -> None:
 
 
 def test_a_page_that_is_too_large_is_refused_with_the_largest_size() -> None:
-    answer = door().get(f"{PATH}?page_size=1001")
+    answer = api().get(f"{PATH}?page_size=1001")
     assert answer.json()["detail"] == "`page_size` is a number from 1 to 1000"
 
 
 @pytest.mark.parametrize("token", ["", "x", "AAAA", "lQ", "ü", "k" * 300])
 def test_text_that_is_no_token_is_refused(token: str) -> None:
-    answer = door(whole()).get(PATH, params={"topic": "orders", "page_token": token})
+    answer = api(whole()).get(PATH, params={"topic": "orders", "page_token": token})
     assert pointers(answer) == [("?page_token", "invalid-value")]
 
 
@@ -190,7 +190,7 @@ def test_text_that_is_no_token_is_refused(token: str) -> None:
     ],
 )
 def test_a_parameter_that_makes_no_sense_is_pointed_at(given: dict[str, str], fault: tuple[str, str]) -> None:
-    of = door(whole())
+    of = api(whole())
     answer = of.get(PATH, params=given)
     assert (answer.status_code, pointers(answer)) == (400, [fault])
     assert of.owners.asked == []
@@ -199,27 +199,27 @@ def test_a_parameter_that_makes_no_sense_is_pointed_at(given: dict[str, str], fa
 @pytest.mark.parametrize("topic", ["unknown", "delayline.dead", "delayline.buffer.orders"])
 @pytest.mark.parametrize("path", [PATH + "?topic={}", "/v1/topics/{}/histogram", "/v1/topics/{}"])
 def test_a_topic_that_does_not_exist_is_not_made(path: str, topic: str) -> None:
-    of = door(whole())
+    of = api(whole())
     assert problem(of.get(path.format(topic))) == (404, "topic-unknown")
     assert of.queue.topics() == ["orders"]
 
 
 def test_a_shard_without_an_answer_is_missing_and_the_rows_of_the_others_stand() -> None:
-    page = door(Listing(tuple(SHARDS[:3]), (row(4),), None)).get(PATH, params={"topic": "orders"}).json()
+    page = api(Listing(tuple(SHARDS[:3]), (row(4),), None)).get(PATH, params={"topic": "orders"}).json()
     assert (len(page["messages"]), page["complete"]) == (1, False)
     assert page["missing_shards"] == [{"topic": "orders", "partition": 3}]
 
 
 @pytest.mark.parametrize("silent", [True, False])
 def test_owners_that_do_not_answer_leave_every_shard_missing(silent: bool) -> None:
-    of = door(owner_timeout_s=0.02)
+    of = api(owner_timeout_s=0.02)
     of.owners.silent = silent
     page = of.get(PATH).json()
     assert (page["messages"], page["complete"], len(page["missing_shards"])) == ([], False, 4)
 
 
 def test_a_topic_that_never_had_a_delayed_message_lacks_nothing() -> None:
-    of = Door()
+    of = Api()
     of.queue.ensure_topic("orders")
     assert of.get(PATH, params={"topic": "orders"}).json()["complete"] is True
     assert of.get(HISTOGRAM).json()["complete"] is True
@@ -229,8 +229,8 @@ def test_a_topic_that_never_had_a_delayed_message_lacks_nothing() -> None:
 # --- histograms
 
 
-def counting(*counts: DueCounts) -> Door:
-    of = door()
+def counting(*counts: DueCounts) -> Api:
+    of = api()
     of.owners.counts = list(counts)
     return of
 

@@ -9,32 +9,32 @@ import pytest
 from delayline.records.record import encode_body
 from mq.contract import Append
 from mq.errors import QueueUnavailable
-from tests.unit.api.door import RECORDS, Door, pointers, problem
+from tests.unit.api.in_memory import RECORDS, Api, pointers, problem
 from tests.unit.api.stream import Stream
 
 FOLLOW = "follow=sse"
 
 
-def _append(door: Door, *values: str, partition: str = "0") -> None:
+def _append(api: Api, *values: str, partition: str = "0") -> None:
     for value in values:
-        door.queue.append([Append("orders", partition, encode_body(None, value.encode()))]).result()
-        door.clock.advance(1)
+        api.queue.append([Append("orders", partition, encode_body(None, value.encode()))]).result()
+        api.clock.advance(1)
 
 
-def _filled(*values: str, **settings: Any) -> Door:
-    door = Door(**settings)
-    door.queue.ensure_topic("orders")
-    _append(door, *values)
-    return door
+def _filled(*values: str, **settings: Any) -> Api:
+    api = Api(**settings)
+    api.queue.ensure_topic("orders")
+    _append(api, *values)
+    return api
 
 
 def _follow(
-    door: Door, work: Callable[[Stream], Awaitable[Any]], query: str = FOLLOW, headers: dict[str, str] | None = None
+    api: Api, work: Callable[[Stream], Awaitable[Any]], query: str = FOLLOW, headers: dict[str, str] | None = None
 ) -> Any:
     """Open one stream, work with it, and leave."""
 
     async def main() -> Any:
-        stream = Stream(door.app, RECORDS, query, headers)
+        stream = Stream(api.app, RECORDS, query, headers)
         try:
             return await work(stream)
         finally:
@@ -53,71 +53,71 @@ def test_a_stream_starts_with_the_newest_page() -> None:
 
 
 def test_what_is_appended_later_follows() -> None:
-    door = _filled("a")
+    api = _filled("a")
 
     async def work(stream: Stream) -> Any:
         first = await stream.values(1)
-        _append(door, "b")
-        _append(door, "c", partition="3")
+        _append(api, "b")
+        _append(api, "c", partition="3")
         return first + await stream.values(2)
 
-    assert _follow(door, work) == ["a", "b", "c"]
+    assert _follow(api, work) == ["a", "b", "c"]
 
 
 def test_a_limit_of_nothing_shows_only_what_comes() -> None:
-    door = _filled("old")
+    api = _filled("old")
 
     async def work(stream: Stream) -> Any:
         await stream.block()
-        _append(door, "new")
+        _append(api, "new")
         return await stream.values(1)
 
-    assert _follow(door, work, f"{FOLLOW}&limit=0") == ["new"]
+    assert _follow(api, work, f"{FOLLOW}&limit=0") == ["new"]
 
 
 def test_a_stream_can_begin_at_an_offset() -> None:
-    door = _filled("a", "b", "c")
+    api = _filled("a", "b", "c")
     query = f"{FOLLOW}&partition=0&offset=1"
-    assert _follow(door, lambda stream: stream.values(2), query) == ["b", "c"]
+    assert _follow(api, lambda stream: stream.values(2), query) == ["b", "c"]
 
 
 def test_a_limit_below_what_stands_behind_an_offset_leaves_nothing_out() -> None:
-    door = _filled("a", "b", "c", "d")
+    api = _filled("a", "b", "c", "d")
     query = f"{FOLLOW}&partition=0&offset=1&limit=1"
-    assert _follow(door, lambda stream: stream.values(3), query) == ["b", "c", "d"]
+    assert _follow(api, lambda stream: stream.values(3), query) == ["b", "c", "d"]
 
 
 def test_a_client_that_comes_back_gets_the_next_record_and_none_twice() -> None:
-    door = _filled("a", "b")
-    _append(door, "c", partition="2")
+    api = _filled("a", "b")
+    _append(api, "c", partition="2")
 
     async def first(stream: Stream) -> str:
         await stream.values(2)
         return stream.last_id
 
-    last_id = _follow(door, first)
-    _append(door, "d", partition="2")
-    assert _follow(door, lambda stream: stream.values(2), headers={"last-event-id": last_id}) == ["c", "d"]
+    last_id = _follow(api, first)
+    _append(api, "d", partition="2")
+    assert _follow(api, lambda stream: stream.values(2), headers={"last-event-id": last_id}) == ["c", "d"]
 
 
 def test_coming_back_in_the_middle_of_the_first_page_leaves_nothing_out() -> None:
-    door = _filled("a")
-    _append(door, "b", partition="1")
-    _append(door, "c", partition="2")
+    api = _filled("a")
+    _append(api, "b", partition="1")
+    _append(api, "c", partition="2")
 
     async def first(stream: Stream) -> str:
         await stream.values(1)
         return stream.last_id
 
-    assert _follow(door, first) == "0:1,1:0,2:0,3:0"
+    assert _follow(api, first) == "0:1,1:0,2:0,3:0"
     headers = {"last-event-id": "0:1,1:0,2:0,3:0"}
-    assert _follow(door, lambda stream: stream.values(2), headers=headers) == ["b", "c"]
+    assert _follow(api, lambda stream: stream.values(2), headers=headers) == ["b", "c"]
 
 
 def test_a_partition_that_is_new_since_then_is_read_from_its_start() -> None:
-    door = _filled("a")
-    _append(door, "b", partition="1")
-    assert _follow(door, lambda stream: stream.values(1), headers={"last-event-id": "0:1"}) == ["b"]
+    api = _filled("a")
+    _append(api, "b", partition="1")
+    assert _follow(api, lambda stream: stream.values(1), headers={"last-event-id": "0:1"}) == ["b"]
 
 
 @pytest.mark.parametrize("event_id", ["nonsense", "0:x", "0", "9:0", "0:99", "0:1,", "0:-1"])
@@ -133,32 +133,32 @@ def test_an_offset_outside_the_log_is_refused_before_the_stream_begins() -> None
 
 
 def test_an_idle_stream_sends_comments() -> None:
-    door = _filled(heartbeat_s=0.0)
+    api = _filled(heartbeat_s=0.0)
 
     async def work(stream: Stream) -> Any:
         return [await stream.block(), await stream.block()]
 
-    assert _follow(door, work) == [{"retry": "1000"}, {"": ": still here"}]
+    assert _follow(api, work) == [{"retry": "1000"}, {"": ": still here"}]
 
 
 def test_a_stream_ends_when_the_server_stops() -> None:
-    door = _filled("a")
+    api = _filled("a")
 
     async def work(stream: Stream) -> Any:
         await stream.values(1)
-        door.app.closing.begin()
+        api.app.closing.begin()
         return await stream.block(), stream.task.done() or await asyncio.wait_for(stream.task, 5)
 
-    assert _follow(door, work)[0] is None
+    assert _follow(api, work)[0] is None
 
 
 def test_a_client_that_leaves_frees_its_place() -> None:
-    door = _filled("a", followers_max=1)
+    api = _filled("a", followers_max=1)
 
     async def main() -> list[int]:
         statuses = []
         for _ in range(3):
-            stream = Stream(door.app, RECORDS, FOLLOW)
+            stream = Stream(api.app, RECORDS, FOLLOW)
             await stream.values(1)
             statuses.append(stream.status)
             await stream.leave()
@@ -168,12 +168,12 @@ def test_a_client_that_leaves_frees_its_place() -> None:
 
 
 def test_streams_are_bounded() -> None:
-    door = _filled("a", followers_max=1)
+    api = _filled("a", followers_max=1)
 
     async def main() -> int:
-        first = Stream(door.app, RECORDS, FOLLOW)
+        first = Stream(api.app, RECORDS, FOLLOW)
         await first.values(1)
-        second = Stream(door.app, RECORDS, FOLLOW)
+        second = Stream(api.app, RECORDS, FOLLOW)
         await second.rest()
         await first.leave()
         return second.status
@@ -182,14 +182,14 @@ def test_streams_are_bounded() -> None:
 
 
 def test_what_goes_wrong_in_a_stream_is_its_last_event() -> None:
-    door = _filled("a")
+    api = _filled("a")
 
     async def work(stream: Stream) -> bytes:
         await stream.values(1)
-        door.queue.close()
+        api.queue.close()
         return await stream.rest()
 
-    rest = _follow(door, work)
+    rest = _follow(api, work)
     assert rest.startswith(b"event: problem\ndata: ")
     assert b'"type":"/problems/queue-unavailable"' in rest
 
@@ -203,7 +203,7 @@ def test_a_queue_that_has_something_new_that_nobody_may_see_is_not_asked_without
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("api.reading.follow.EMPTY_PAUSE_S", 0.01)
-    door = _filled()
+    api = _filled()
     asked = 0
 
     def always(*_: Any) -> bool:
@@ -213,5 +213,5 @@ def test_a_queue_that_has_something_new_that_nobody_may_see_is_not_asked_without
             raise QueueUnavailable("enough")
         return True
 
-    door.queue.wait = always  # type: ignore[method-assign]
-    assert b"queue-unavailable" in _follow(door, lambda stream: stream.rest())
+    api.queue.wait = always  # type: ignore[method-assign]
+    assert b"queue-unavailable" in _follow(api, lambda stream: stream.rest())

@@ -2,25 +2,25 @@
 
 import pytest
 
-from tests.unit.api.door import RECORDS, Door, pointers, problem
+from tests.unit.api.in_memory import RECORDS, Api, pointers, problem
 
 
-def _filled(count: int, partition: int = 0) -> Door:
-    door = Door()
+def _filled(count: int, partition: int = 0) -> Api:
+    api = Api()
     for n in range(count):
-        door.send({"value": n, "partition": partition})
-        door.clock.advance(1)
-    return door
+        api.send({"value": n, "partition": partition})
+        api.clock.advance(1)
+    return api
 
 
-def _offsets(door: Door, **params: int) -> list[int]:
-    return [record["offset"] for record in door.get(RECORDS, params=params).json()["records"]]
+def _offsets(api: Api, **params: int) -> list[int]:
+    return [record["offset"] for record in api.get(RECORDS, params=params).json()["records"]]
 
 
 def test_a_record_is_shown_with_everything_that_it_has() -> None:
-    door = Door()
-    door.send({"key": "k", "value": {"a": 1}, "headers": [{"name": "h", "value": "v"}], "partition": 2})
-    assert door.get(RECORDS).json() == {
+    api = Api()
+    api.send({"key": "k", "value": {"a": 1}, "headers": [{"name": "h", "value": "v"}], "partition": 2})
+    assert api.get(RECORDS).json() == {
         "records": [
             {
                 "partition": 2,
@@ -35,9 +35,9 @@ def test_a_record_is_shown_with_everything_that_it_has() -> None:
 
 
 def test_bytes_that_are_no_text_are_shown_in_base64() -> None:
-    door = Door()
-    door.send({"key_base64": "/w==", "value_base64": "AP8=", "partition": 0})
-    (record,) = door.get(RECORDS).json()["records"]
+    api = Api()
+    api.send({"key_base64": "/w==", "value_base64": "AP8=", "partition": 0})
+    (record,) = api.get(RECORDS).json()["records"]
     assert (record["key"], record["key_base64"]) == (None, "/w==")
     assert (record["value"], record["value_base64"]) == (None, "AP8=")
 
@@ -51,11 +51,11 @@ def test_a_page_has_a_hundred_records_by_default() -> None:
 
 
 def test_the_newest_of_all_partitions_come_in_order_of_time() -> None:
-    door = Door()
+    api = Api()
     for n in range(8):
-        door.send({"value": n, "partition": n % 3})
-        door.clock.advance(1)
-    page = door.get(RECORDS, params={"limit": 5}).json()["records"]
+        api.send({"value": n, "partition": n % 3})
+        api.clock.advance(1)
+    page = api.get(RECORDS, params={"limit": 5}).json()["records"]
     assert [record["value"] for record in page] == ["3", "4", "5", "6", "7"]
 
 
@@ -68,9 +68,9 @@ def test_a_page_from_the_end_is_empty() -> None:
 
 
 def test_a_partition_can_be_asked_alone() -> None:
-    door = _filled(2, partition=1)
-    assert _offsets(door, partition=0) == []
-    assert _offsets(door, partition=1) == [0, 1]
+    api = _filled(2, partition=1)
+    assert _offsets(api, partition=0) == []
+    assert _offsets(api, partition=1) == [0, 1]
 
 
 def test_a_page_of_nothing_is_empty() -> None:
@@ -79,10 +79,10 @@ def test_a_page_of_nothing_is_empty() -> None:
 
 
 def test_a_page_of_large_records_holds_the_newest_that_fit() -> None:
-    door = Door()
+    api = Api()
     for _ in range(30):
-        door.send({"value": "x" * 400_000, "partition": 0})
-    assert _offsets(door, partition=0) == list(range(20, 30))
+        api.send({"value": "x" * 400_000, "partition": 0})
+    assert _offsets(api, partition=0) == list(range(20, 30))
 
 
 def test_an_offset_outside_the_log_is_refused() -> None:
@@ -118,13 +118,13 @@ def test_a_query_that_cannot_be_read_is_refused(query: str) -> None:
 
 
 def test_reading_makes_no_topic() -> None:
-    door = Door()
-    assert problem(door.get(RECORDS)) == (404, "topic-unknown")
-    assert door.queue.topics() == []
+    api = Api()
+    assert problem(api.get(RECORDS)) == (404, "topic-unknown")
+    assert api.queue.topics() == []
 
 
 def test_dead_letters_can_be_read_and_buffers_are_hidden() -> None:
-    door = Door()
-    door.send({"value": 1, "schedule": {"delay": "1s"}})
-    assert door.get("/v1/topics/delayline.dead/records").json() == {"records": []}
-    assert problem(door.get("/v1/topics/delayline.buffer.orders/records")) == (404, "topic-unknown")
+    api = Api()
+    api.send({"value": 1, "schedule": {"delay": "1s"}})
+    assert api.get("/v1/topics/delayline.dead/records").json() == {"records": []}
+    assert problem(api.get("/v1/topics/delayline.buffer.orders/records")) == (404, "topic-unknown")

@@ -8,12 +8,12 @@ from api.sending.partitioner import partition_index
 from api.topics import FRESH_S, RENEWED_S
 from mq.contract import TopicInfo
 from mq.errors import TopicUnknown
-from tests.unit.api.door import MESSAGES, Door, pointers, problem
+from tests.unit.api.in_memory import MESSAGES, Api, pointers, problem
 
 DELAYED = {"value": "x", "schedule": {"delay": "1h"}}
 
 
-class Growing(Door):
+class Growing(Api):
     """The queue shows two partitions of `orders`, and four once it has `grown`."""
 
     def __init__(self) -> None:
@@ -39,10 +39,10 @@ class Growing(Door):
 @pytest.fixture
 def growing() -> Growing:
     """It has sent something already, and the topic has grown since then."""
-    door = Growing()
-    assert door.send({"value": "x", "partition": 1}).status_code == 201
-    door.grown = True
-    return door
+    api = Growing()
+    assert api.send({"value": "x", "partition": 1}).status_code == 201
+    api.grown = True
+    return api
 
 
 @pytest.mark.parametrize("body", [{"value": "x", "partition": 3}, {**DELAYED, "partition": 3}])

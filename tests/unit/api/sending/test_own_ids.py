@@ -9,7 +9,7 @@ from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import Found, Gone, Listing, OwnerUnavailable, Place, Query, Resolution, Row, State
 from delayline.records.message import MessageId, Shard
 from delayline.schedule.terms import Series, Terms
-from tests.unit.api.door import MESSAGES, NOW_MS, Door, problem
+from tests.unit.api.in_memory import MESSAGES, NOW_MS, Api, problem
 
 HOUR_MS = 3_600_000
 SHARDS = tuple(Shard("orders", str(number)) for number in range(4))
@@ -31,9 +31,9 @@ def row(found: Found) -> Row:
     return Row(Place(found.due_ms, found.id.shard, found.id.offset), found)
 
 
-def door(resolution: Resolution | None = None, found: Found | Gone | None = None, **settings: Any) -> Door:
+def api(resolution: Resolution | None = None, found: Found | Gone | None = None, **settings: Any) -> Api:
     """Every claim is decided so; the message that has the own id is `found`."""
-    made = Door(**settings)
+    made = Api(**settings)
     made.queue.ensure_topic("orders")
     made.queue.ensure_buffer("orders", made.rules)
     made.owners.decide = lambda: resolution or Resolution(Outcome.APPLIED)
@@ -47,7 +47,7 @@ TAKEN = Resolution(Outcome.DUPLICATE, "own-id", str(HOLDER))
 
 
 def test_a_message_whose_own_id_is_free_is_answered_when_its_owner_has_decided() -> None:
-    free = door()
+    free = api()
     answer = free.send(message())
     partition = partition_index(b"order-7", 4)
     assert answer.status_code == 201
@@ -56,7 +56,7 @@ def test_a_message_whose_own_id_is_free_is_answered_when_its_owner_has_decided()
 
 
 def test_messages_with_one_own_id_meet_in_one_partition_and_a_key_or_a_number_goes_before() -> None:
-    placed = door()
+    placed = api()
     partitions = {placed.send(message(value=n)).json()["partition"] for n in range(5)}
     assert partitions == {partition_index(b"order-7", 4)}
     assert placed.send(message(key="7")).json()["partition"] == partition_index(b"7", 4)
@@ -64,7 +64,7 @@ def test_messages_with_one_own_id_meet_in_one_partition_and_a_key_or_a_number_go
 
 
 def test_a_message_whose_own_id_is_taken_is_the_one_that_has_it() -> None:
-    answer = door(TAKEN, holder()).send(message())
+    answer = api(TAKEN, holder()).send(message())
     assert answer.status_code == 201
     assert answer.json() == {
         "message_id": str(HOLDER),
@@ -82,13 +82,13 @@ def test_a_message_whose_own_id_is_taken_is_the_one_that_has_it() -> None:
 
 @pytest.mark.parametrize("found", [None, Gone()])
 def test_one_that_has_ended_since_and_is_forgotten_is_named_all_the_same(found: Gone | None) -> None:
-    answer = door(TAKEN, found).send(message()).json()
+    answer = api(TAKEN, found).send(message()).json()
     assert (answer["message_id"], answer["state"], answer["accepted_at"]) == (str(HOLDER), "ended", None)
     assert answer["deduplicated"] is True
 
 
 def test_without_a_decision_in_time_the_sender_is_asked_to_retry() -> None:
-    silent = door(operation_timeout_s=0.01)
+    silent = api(operation_timeout_s=0.01)
     silent.owners.decide = lambda: None
     answer = silent.send(message())
     assert problem(answer) == (503, "owner-unavailable")
@@ -97,27 +97,27 @@ def test_without_a_decision_in_time_the_sender_is_asked_to_retry() -> None:
 
 
 def test_where_the_owner_of_the_other_does_not_answer_the_sender_is_asked_to_retry() -> None:
-    lost = door(TAKEN)
+    lost = api(TAKEN)
     lost.owners.failure = OwnerUnavailable()
     assert problem(lost.send(message())) == (503, "owner-unavailable")
 
 
 @pytest.mark.parametrize("mode", ["async", "oneway"])
 def test_who_does_not_wait_for_the_message_does_not_wait_for_the_decision(mode: str) -> None:
-    silent = door()
+    silent = api()
     silent.owners.decide = lambda: None
     assert silent.send(message(), f"{MESSAGES}?mode={mode}").status_code == 202
     assert silent.owners.operations == []
 
 
 def test_a_message_without_own_id_is_not_asked_about() -> None:
-    plain = door()
+    plain = api()
     plain.send({"value": 1, "schedule": {"delay": "30s"}})
     assert plain.owners.operations == []
 
 
 def test_each_member_of_a_batch_hears_of_its_own_id() -> None:
-    mixed = door(found=holder())
+    mixed = api(found=holder())
     answers = iter([Resolution(Outcome.APPLIED), TAKEN])
     mixed.owners.decide = lambda: next(answers)
     members = [message("a"), {"value": 1, "schedule": {"delay": "1s"}}, message()]
@@ -130,7 +130,7 @@ def test_each_member_of_a_batch_hears_of_its_own_id() -> None:
 
 @pytest.mark.parametrize(("atomic", "status"), [(True, 503), (False, 200)])
 def test_a_batch_lists_the_members_that_are_not_decided_yet(atomic: bool, status: int) -> None:
-    slow = door(operation_timeout_s=0.01)
+    slow = api(operation_timeout_s=0.01)
     answers = iter([Resolution(Outcome.APPLIED), None])
     slow.owners.decide = lambda: next(answers)
     answer = slow.send({"atomic": atomic, "messages": [message("a"), message("b")]})
@@ -140,7 +140,7 @@ def test_a_batch_lists_the_members_that_are_not_decided_yet(atomic: bool, status
 
 
 def test_a_message_is_found_by_its_own_id() -> None:
-    asked = door(found=holder(key=b"k", value=b"v"))
+    asked = api(found=holder(key=b"k", value=b"v"))
     answer = asked.get(f"{OWN}?view=full")
     assert (answer.status_code, answer.headers["etag"]) == (200, '"3"')
     assert (answer.json()["message_id"], answer.json()["own_id"], answer.json()["value"]) == (
@@ -152,7 +152,7 @@ def test_a_message_is_found_by_its_own_id() -> None:
 
 
 def test_an_own_id_may_hold_anything_that_a_path_can() -> None:
-    asked = door(found=holder())
+    asked = api(found=holder())
     assert asked.get("/v1/topics/orders/own/a%2Fb%20%C3%A4%3F").status_code == 200
     query = asked.owners.asked[0][1]
     assert isinstance(query, Query)
@@ -163,7 +163,7 @@ def test_an_own_id_may_hold_anything_that_a_path_can() -> None:
     ("method", "body"), [("GET", None), ("PATCH", {"schedule": {"delay": "1h"}}), ("DELETE", None)]
 )
 def test_an_own_id_that_nobody_has_that_several_have_or_that_not_all_answer_for(method: str, body: Any) -> None:
-    asked = door()
+    asked = api()
     assert problem(asked.request(method, OWN, json=body)) == (404, "not-found")
     asked.owners.listings = [Listing(SHARDS[:3], (row(holder()),), None)]
     assert problem(asked.request(method, OWN, json=body)) == (503, "owner-unavailable")
@@ -181,7 +181,7 @@ def test_an_own_id_that_nobody_has_that_several_have_or_that_not_all_answer_for(
 def test_a_message_is_cancelled_and_moved_by_its_own_id(
     method: str, body: Any, directive: bytes, status: int
 ) -> None:
-    asked = door(found=holder())
+    asked = api(found=holder())
     answer = asked.request(method, OWN, json=body)
     headers = dict(asked.records(BUFFER, "1")[0].headers)
     assert answer.status_code == status
@@ -189,7 +189,7 @@ def test_a_message_is_cancelled_and_moved_by_its_own_id(
 
 
 def test_a_list_can_be_asked_for_an_own_id_and_that_of_what_has_ended_is_not_known() -> None:
-    asked = door(found=holder())
+    asked = api(found=holder())
     rows = asked.get("/v1/messages?topic=orders&own_id=order-7").json()["messages"]
     assert [one["own_id"] for one in rows] == ["order-7"]
     query = asked.owners.asked[0][1]
@@ -200,7 +200,7 @@ def test_a_list_can_be_asked_for_an_own_id_and_that_of_what_has_ended_is_not_kno
 
 def test_a_message_shows_how_it_repeats_and_until_when() -> None:
     series = Series(every_ms=HOUR_MS, times_left=2, occurrence=4)
-    asked = door(found=holder(Terms(own_id="order-7", ttl_ms=60_000, series=series)))
+    asked = api(found=holder(Terms(own_id="order-7", ttl_ms=60_000, series=series)))
     answer = asked.get(OWN).json()
     assert answer["next_due_at"] == "2026-01-01T03:00:00.000Z"
     assert answer["expires_at"] == "2026-01-01T02:01:00.000Z"
@@ -224,4 +224,4 @@ def test_a_message_shows_how_it_repeats_and_until_when() -> None:
     ],
 )
 def test_the_last_of_a_series_has_nothing_behind_it(terms: Terms) -> None:
-    assert door(found=holder(terms)).get(OWN).json()["next_due_at"] is None
+    assert api(found=holder(terms)).get(OWN).json()["next_due_at"] is None

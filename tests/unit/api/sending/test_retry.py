@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from delayline.records.message import Header
-from tests.unit.api.door import NOW_MS, Door, pointers, problem
+from tests.unit.api.in_memory import NOW_MS, Api, pointers, problem
 
 BUFFER = "delayline.buffer.orders"
 ATTEMPT = "delayline-attempt"
 
 
-def send_back(door: Door, *headers: dict[str, Any], **schedule: Any) -> Any:
-    return door.send({"partition": 0, "headers": [*headers], "schedule": {"retry": "billing", **schedule}})
+def send_back(api: Api, *headers: dict[str, Any], **schedule: Any) -> Any:
+    return api.send({"partition": 0, "headers": [*headers], "schedule": {"retry": "billing", **schedule}})
 
 
 @pytest.mark.parametrize(
@@ -21,14 +21,14 @@ def send_back(door: Door, *headers: dict[str, Any], **schedule: Any) -> Any:
 def test_a_retry_enters_the_log_with_the_attempt_that_the_consumer_echoes(
     attempts: list[dict[str, str]], due_in_ms: int
 ) -> None:
-    door = Door()
+    api = Api()
     echoed = [{"name": "src", "value": "web"}, {"name": "delayline-id", "value": "orders.0.1.2"}]
     echoed += [{"name": ATTEMPT, **attempt} for attempt in attempts]
-    answer = send_back(door, *echoed)
+    answer = send_back(api, *echoed)
     assert answer.status_code == 201, answer.text
     assert answer.json()["message_id"] == f"orders.0.0.{NOW_MS + due_in_ms}"
     expected: list[Header] = [(ATTEMPT.encode(), b"1" if due_in_ms else b"16")] if attempts else []
-    (record,) = door.records(BUFFER)
+    (record,) = api.records(BUFFER)
     assert record.headers == [(b"src", b"web"), *expected, (b"delay-retry", b"billing")]
 
 
@@ -43,25 +43,25 @@ def test_a_retry_enters_the_log_with_the_attempt_that_the_consumer_echoes(
     ],
 )
 def test_what_makes_no_sense_is_refused(headers: list[Any], schedule: dict[str, Any], pointer: str) -> None:
-    door = Door()
-    answer = send_back(door, *headers, **schedule)
+    api = Api()
+    answer = send_back(api, *headers, **schedule)
     assert problem(answer) == (400, "invalid-schedule")
     assert [found for found, _ in pointers(answer)] == [pointer]
-    assert door.queue.topics() == []
+    assert api.queue.topics() == []
 
 
 def test_an_attempt_means_nothing_without_a_retry() -> None:
-    door = Door()
-    answer = door.send({"headers": [{"name": ATTEMPT, "value": "x"}], "schedule": {"delay": "1s"}})
+    api = Api()
+    answer = api.send({"headers": [{"name": ATTEMPT, "value": "x"}], "schedule": {"delay": "1s"}})
     assert answer.status_code == 201
-    assert door.records(BUFFER)[0].headers == [(b"delay-ms", b"1000")]
+    assert api.records(BUFFER)[0].headers == [(b"delay-ms", b"1000")]
 
 
 @pytest.mark.parametrize("kind", ["retry", "dlq"])
 def test_the_topics_of_a_group_can_be_read_and_not_be_written(kind: str) -> None:
-    door = Door()
+    api = Api()
     topic = f"delayline.{kind}.billing"
-    assert problem(door.get(f"/v1/topics/{topic}/records")) == (404, "topic-unknown")
-    assert problem(door.send({"value": 1}, f"/v1/topics/{topic}/messages")) == (403, "forbidden")
-    door.queue.group_topic(topic, door.queue.ensure_topic("orders"))
-    assert door.get(f"/v1/topics/{topic}/records").json() == {"records": []}
+    assert problem(api.get(f"/v1/topics/{topic}/records")) == (404, "topic-unknown")
+    assert problem(api.send({"value": 1}, f"/v1/topics/{topic}/messages")) == (403, "forbidden")
+    api.queue.group_topic(topic, api.queue.ensure_topic("orders"))
+    assert api.get(f"/v1/topics/{topic}/records").json() == {"records": []}

@@ -7,7 +7,7 @@ import pytest
 from delayline.records.message import Header
 from delayline.schedule.rules import DAY_MS, Rules
 from delayline.times import format_moment
-from tests.unit.api.door import NOW_MS, Door, pointers, problem
+from tests.unit.api.in_memory import NOW_MS, Api, pointers, problem
 
 PREVIEW = "/v1/schedules:preview"
 BUFFER = "delayline.buffer.orders"
@@ -35,11 +35,11 @@ SCHEDULES: list[tuple[dict[str, Any], list[Header]]] = [
 def test_a_field_enters_the_log_as_the_directive_of_the_same_meaning(
     schedule: dict[str, Any], directives: list[Header]
 ) -> None:
-    door = Door()
-    answer = door.send({"partition": 0, "headers": [{"name": "src", "value": "web"}], "schedule": schedule})
+    api = Api()
+    answer = api.send({"partition": 0, "headers": [{"name": "src", "value": "web"}], "schedule": schedule})
     assert answer.status_code == 201, answer.text
     assert answer.json()["own_id"] == schedule.get("own_id")
-    (record,) = door.records(BUFFER)
+    (record,) = api.records(BUFFER)
     assert record.headers == [(b"src", b"web"), *directives]
 
 
@@ -70,25 +70,25 @@ def test_a_field_enters_the_log_as_the_directive_of_the_same_meaning(
     ],
 )
 def test_a_field_that_cannot_be_is_pointed_at(schedule: dict[str, Any], type_: str, field: str) -> None:
-    door = Door()
-    answer = door.send({"schedule": schedule})
+    api = Api()
+    answer = api.send({"schedule": schedule})
     assert problem(answer) == (400, type_)
     assert [pointer for pointer, _ in pointers(answer)] == [f"/schedule/{field}"]
-    assert door.queue.topics() == []
+    assert api.queue.topics() == []
 
 
 def test_a_field_may_be_null() -> None:
-    assert Door().send({"schedule": {"delay": "1s", "own_id": None, "cron": None}}).status_code == 201
+    assert Api().send({"schedule": {"delay": "1s", "own_id": None, "cron": None}}).status_code == 201
 
 
 def test_the_due_time_of_a_repeat_is_that_of_its_first_delivery() -> None:
-    sent = Door().send({"partition": 0, "schedule": {"cron": "30 9 * * *", "time_zone": "Europe/Berlin"}}).json()
+    sent = Api().send({"partition": 0, "schedule": {"cron": "30 9 * * *", "time_zone": "Europe/Berlin"}}).json()
     assert sent["due_at"] == "2026-01-01T08:30:00.000Z"
     assert sent["message_id"] == f"orders.0.0.{NOW_MS + 8 * 3_600_000 + 30 * 60_000}"
 
 
 def test_an_own_id_is_in_the_answer_also_where_nothing_is_known_yet() -> None:
-    answer = Door().send({"schedule": {"delay": "1s", "own_id": "7"}}, "/v1/topics/orders/messages?mode=async")
+    answer = Api().send({"schedule": {"delay": "1s", "own_id": "7"}}, "/v1/topics/orders/messages?mode=async")
     assert answer.json() == {"message_id": None, "own_id": "7", "durable": False}
 
 
@@ -97,27 +97,27 @@ def test_an_own_id_is_in_the_answer_also_where_nothing_is_known_yet() -> None:
     [({"own_id": "7"}, 60_000), ({"own_id": "7", "delay": "1s"}, 1000), ({"every": "1h", "own_id": "7"}, 3_600_000)],
 )
 def test_a_default_delay_holds_where_a_schedule_has_no_time(schedule: dict[str, Any], due_ms: int) -> None:
-    door = Door(rules_for=lambda _: Rules(default_delay_ms=60_000))
-    assert door.send({"schedule": schedule}).json()["due_at"] == format_moment(NOW_MS + due_ms)
+    api = Api(rules_for=lambda _: Rules(default_delay_ms=60_000))
+    assert api.send({"schedule": schedule}).json()["due_at"] == format_moment(NOW_MS + due_ms)
 
 
 # --- preview
 
 
 def test_a_preview_states_when_a_schedule_would_be_due_and_stores_nothing() -> None:
-    door = Door()
-    answer = door.send({"schedule": {"delay": "1h30m"}}, PREVIEW)
+    api = Api()
+    answer = api.send({"schedule": {"delay": "1h30m"}}, PREVIEW)
     assert answer.status_code == 200
     assert answer.json() == {
         "accepted_at": "2026-01-01T00:00:00.000Z",
         "immediate": False,
         "due_at": ["2026-01-01T01:30:00.000Z"],
     }
-    assert door.queue.topics() == []
+    assert api.queue.topics() == []
 
 
 def test_a_preview_of_no_delay_is_now() -> None:
-    answer = Door().send({"schedule": {"delay": "0s"}, "count": 3}, PREVIEW)
+    answer = Api().send({"schedule": {"delay": "0s"}, "count": 3}, PREVIEW)
     assert answer.json() == {
         "accepted_at": "2026-01-01T00:00:00.000Z",
         "immediate": True,
@@ -142,7 +142,7 @@ def test_a_preview_of_no_delay_is_now() -> None:
     ],
 )  # fmt: skip
 def test_a_preview_of_a_repeat_shows_the_first_due_times(body: dict[str, Any], due_at: list[str]) -> None:
-    answer = Door().send(body, PREVIEW)
+    answer = Api().send(body, PREVIEW)
     expected = [f"{moment if moment.startswith('2') else '2026-' + moment}:00.000Z" for moment in due_at]
     assert answer.json()["due_at"] == expected
 
@@ -158,10 +158,10 @@ def test_a_preview_of_a_repeat_shows_the_first_due_times(body: dict[str, Any], d
     ],
 )
 def test_a_preview_refuses_what_a_send_would_refuse(body: dict[str, Any], type_: str) -> None:
-    assert problem(Door().send(body, PREVIEW)) == (400, type_)
+    assert problem(Api().send(body, PREVIEW)) == (400, type_)
 
 
 def test_a_preview_of_a_first_time_beyond_the_horizon_is_refused() -> None:
-    answer = Door(horizon_max_ms=365 * DAY_MS).send({"schedule": {"cron": "0 0 29 2 *"}}, PREVIEW)
+    answer = Api(horizon_max_ms=365 * DAY_MS).send({"schedule": {"cron": "0 0 29 2 *"}}, PREVIEW)
     assert problem(answer) == (400, "beyond-horizon")
     assert [pointer for pointer, _ in pointers(answer)] == ["/schedule/cron"]

@@ -7,14 +7,14 @@ import pytest
 
 from delayline.schedule.rules import Rules
 from mq.errors import PartitionUnknown, QueueUnavailable, TopicUnknown
-from tests.unit.api.door import MESSAGES, NOW_MS, Door, pointers, problem
+from tests.unit.api.in_memory import MESSAGES, NOW_MS, Api, pointers, problem
 
 BUFFER = "delayline.buffer.orders"
 
 
 def test_a_message_with_a_delay_waits_in_the_buffer_and_its_sender_learns_id_and_due_time() -> None:
-    door = Door()
-    answer = door.send({"key": "7", "value": {"order": 7}, "schedule": {"delay": "30s"}})
+    api = Api()
+    answer = api.send({"key": "7", "value": {"order": 7}, "schedule": {"delay": "30s"}})
     assert answer.status_code == 201
     sent = answer.json()
     assert sent == {
@@ -30,38 +30,38 @@ def test_a_message_with_a_delay_waits_in_the_buffer_and_its_sender_learns_id_and
     }
     assert answer.headers["location"] == f"/v1/messages/{sent['message_id']}"
     assert answer.headers["etag"] == '"0"'
-    (record,) = door.records(BUFFER, str(sent["partition"]))
+    (record,) = api.records(BUFFER, str(sent["partition"]))
     assert record == (b"7", b'{"order":7}', [(b"delay-ms", b"30000")])
 
 
 def test_a_message_without_a_schedule_goes_straight_to_its_topic_and_has_no_id() -> None:
-    door = Door()
-    answer = door.send({"value": "hello"})
+    api = Api()
+    answer = api.send({"value": "hello"})
     assert answer.status_code == 201
     assert answer.json()["state"] == "delivered"
     assert answer.json()["message_id"] is None
     assert answer.json()["due_at"] is None
     assert "location" not in answer.headers
-    assert [record.value for record in door.all_records("orders")] == [b"hello"]
+    assert [record.value for record in api.all_records("orders")] == [b"hello"]
 
 
 @pytest.mark.parametrize("schedule", [{"delay": "0s"}, {"delay_ms": 0}, {"level": 0}, {"level": -3}])
 def test_a_delay_of_nothing_goes_straight_to_the_topic_without_its_directive(schedule: dict[str, Any]) -> None:
-    door = Door()
-    assert door.send({"value": "x", "schedule": schedule}).json()["state"] == "delivered"
-    assert door.all_records("orders")[0].headers == []
+    api = Api()
+    assert api.send({"value": "x", "schedule": schedule}).json()["state"] == "delivered"
+    assert api.all_records("orders")[0].headers == []
 
 
 def test_the_due_time_counts_from_the_append_and_not_from_the_request() -> None:
-    door = Door()
-    append = door.queue.append
+    api = Api()
+    append = api.queue.append
 
     def late(records: Any) -> Any:
-        door.clock.advance(1500)
+        api.clock.advance(1500)
         return append(records)
 
-    door.queue.append = late  # type: ignore[method-assign]
-    sent = door.send({"value": 1, "schedule": {"delay": "1s"}}).json()
+    api.queue.append = late  # type: ignore[method-assign]
+    sent = api.send({"value": 1, "schedule": {"delay": "1s"}}).json()
     assert sent["accepted_at"] == "2026-01-01T00:00:01.500Z"
     assert sent["due_at"] == "2026-01-01T00:00:02.500Z"
 
@@ -75,7 +75,7 @@ def test_the_due_time_counts_from_the_append_and_not_from_the_request() -> None:
     ],
 )
 def test_a_moment_is_kept_as_it_is_also_when_it_has_passed(moment: Any, due_at: str) -> None:
-    sent = Door().send({"value": 1, "schedule": {"deliver_at": moment}}).json()
+    sent = Api().send({"value": 1, "schedule": {"deliver_at": moment}}).json()
     assert (sent["state"], sent["due_at"]) == ("accepted", due_at)
 
 
@@ -83,65 +83,65 @@ def test_a_moment_is_kept_as_it_is_also_when_it_has_passed(moment: Any, due_at: 
     "schedule", [{"level": 2}, {"delay": "0.0001h6s640ms"}, {"delay": "PT7S"}, {"delay_ms": 7000}]
 )
 def test_however_a_delay_is_written_it_enters_the_log_as_milliseconds(schedule: dict[str, Any]) -> None:
-    door = Door(rules=Rules(levels_ms=(1000, 7000)))
-    answer = door.send({"partition": 0, "schedule": schedule})
+    api = Api(rules=Rules(levels_ms=(1000, 7000)))
+    answer = api.send({"partition": 0, "schedule": schedule})
     assert answer.json()["due_at"] == "2026-01-01T00:00:07.000Z"
-    assert door.records(BUFFER)[-1].headers == [(b"delay-ms", b"7000")]
+    assert api.records(BUFFER)[-1].headers == [(b"delay-ms", b"7000")]
 
 
 @pytest.mark.parametrize("moment", ["1970-01-02T00:00:00Z", "2026-01-01T01:00:30+01:00", NOW_MS + 30_000])
 def test_a_moment_enters_the_log_as_it_is_written(moment: Any) -> None:
-    door = Door()
-    assert door.send({"partition": 0, "schedule": {"deliver_at": moment}}).status_code == 201
-    assert door.records(BUFFER)[-1].headers == [(b"deliver-at", str(moment).encode())]
+    api = Api()
+    assert api.send({"partition": 0, "schedule": {"deliver_at": moment}}).status_code == 201
+    assert api.records(BUFFER)[-1].headers == [(b"deliver-at", str(moment).encode())]
 
 
 def test_a_level_above_the_table_is_its_last_one() -> None:
-    door = Door(rules=Rules(levels_ms=(1000, 7000)))
-    assert door.send({"schedule": {"level": 99}}).json()["due_at"] == "2026-01-01T00:00:07.000Z"
+    api = Api(rules=Rules(levels_ms=(1000, 7000)))
+    assert api.send({"schedule": {"level": 99}}).json()["due_at"] == "2026-01-01T00:00:07.000Z"
 
 
 def test_a_message_without_a_schedule_waits_where_the_topic_has_a_default_delay() -> None:
-    door = Door(rules=Rules(default_delay_ms=900_000))
-    answer = door.send({"partition": 0, "value": "a"})
+    api = Api(rules=Rules(default_delay_ms=900_000))
+    answer = api.send({"partition": 0, "value": "a"})
     assert answer.status_code == 201
     assert answer.json()["message_id"] == f"orders.0.1.{NOW_MS + 900_000}"  # behind the rules record
     assert (answer.json()["state"], answer.json()["due_at"]) == ("accepted", "2026-01-01T00:15:00.000Z")
-    assert door.records(BUFFER)[-1].headers == [(b"delay-ms", b"900000")]
-    assert door.records("orders") == []
+    assert api.records(BUFFER)[-1].headers == [(b"delay-ms", b"900000")]
+    assert api.records("orders") == []
 
 
 @pytest.mark.parametrize("schedule", [{"delay": "0s"}, {"delay_ms": 0}, {"level": 0}])
 def test_no_delay_is_a_time_and_no_default_is_added(schedule: dict[str, Any]) -> None:
-    door = Door(rules=Rules(default_delay_ms=900_000))
-    answer = door.send({"partition": 0, "value": "a", "schedule": schedule}).json()
+    api = Api(rules=Rules(default_delay_ms=900_000))
+    answer = api.send({"partition": 0, "value": "a", "schedule": schedule}).json()
     assert (answer["message_id"], answer["state"]) == (None, "delivered")
-    assert len(door.records("orders")) == 1
+    assert len(api.records("orders")) == 1
 
 
 def test_a_topic_that_is_not_enabled_has_no_default_delay() -> None:
-    door = Door(rules=Rules(default_delay_ms=900_000))
-    assert door.send({"value": "a"}, "/v1/topics/plain/messages").json()["state"] == "delivered"
+    api = Api(rules=Rules(default_delay_ms=900_000))
+    assert api.send({"value": "a"}, "/v1/topics/plain/messages").json()["state"] == "delivered"
 
 
 FULL = [{"value": "delayed", "schedule": {"delay": "1s"}}, {"value": "at once"}]
 
 
-def full_door() -> Door:
-    door = Door()
-    door.full = {"orders"}
-    return door
+def full_api() -> Api:
+    api = Api()
+    api.full = {"orders"}
+    return api
 
 
 @pytest.mark.parametrize("body", [FULL[0], {"messages": FULL}, {"messages": FULL[:1]}])
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway"])
 def test_a_full_topic_takes_no_delayed_messages_and_answers_when_to_retry(body: Any, mode: str) -> None:
-    door = full_door()
-    answer = door.send(body, f"{MESSAGES}?mode={mode}")
+    api = full_api()
+    answer = api.send(body, f"{MESSAGES}?mode={mode}")
     assert problem(answer) == (429, "limit-exceeded")
     assert (answer.headers["retry-after"], answer.json()["detail"]) == ("1", "orders is full")
     with pytest.raises(TopicUnknown):
-        door.queue.topic("orders")
+        api.queue.topic("orders")
 
 
 EVERY = {"value": "x", "schedule": {"every": "1h"}}
@@ -155,39 +155,39 @@ REPEATS = [
 @pytest.mark.parametrize("body", [*REPEATS, {"messages": [FULL[1], *REPEATS]}])
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway"])
 def test_a_topic_with_as_many_repeats_as_it_may_have_takes_no_more(body: Any, mode: str) -> None:
-    door = Door()
-    door.full_of_repeats = {"orders"}
-    answer = door.send(body, f"{MESSAGES}?mode={mode}")
+    api = Api()
+    api.full_of_repeats = {"orders"}
+    answer = api.send(body, f"{MESSAGES}?mode={mode}")
     assert problem(answer) == (429, "limit-exceeded")
     assert (answer.headers["retry-after"], answer.json()["detail"]) == ("1", "orders is full of repeats")
     with pytest.raises(TopicUnknown):
-        door.queue.topic("orders")
+        api.queue.topic("orders")
 
 
 def test_a_topic_with_as_many_repeats_as_it_may_have_takes_everything_else() -> None:
-    door = Door()
-    door.full_of_repeats = {"orders"}
-    answer = door.send({"messages": [*FULL, EVERY], "atomic": False})
+    api = Api()
+    api.full_of_repeats = {"orders"}
+    answer = api.send({"messages": [*FULL, EVERY], "atomic": False})
     assert [member["status"] for member in answer.json()["results"]] == [201, 201, 429]
 
 
 def test_a_full_topic_takes_what_does_not_wait() -> None:
-    door = full_door()
-    assert door.send(FULL[1]).json()["state"] == "delivered"
-    assert door.send(FULL[0], "/v1/topics/mail/messages").status_code == 201
+    api = full_api()
+    assert api.send(FULL[1]).json()["state"] == "delivered"
+    assert api.send(FULL[0], "/v1/topics/mail/messages").status_code == 201
 
 
 def test_of_a_batch_that_is_not_atomic_a_full_topic_takes_what_does_not_wait() -> None:
-    door = full_door()
-    answer = door.send({"atomic": False, "messages": [*FULL, {"value": "x", "schedule": {"delay": "soon"}}]})
+    api = full_api()
+    answer = api.send({"atomic": False, "messages": [*FULL, {"value": "x", "schedule": {"delay": "soon"}}]})
     assert [result["status"] for result in answer.json()["results"]] == [429, 201, 400]
-    assert [record.value for record in door.all_records("orders")] == [b"at once"]
+    assert [record.value for record in api.all_records("orders")] == [b"at once"]
 
 
 def test_a_level_beside_the_same_delay_is_no_contradiction_and_leaves_one_header() -> None:
-    door = Door()
-    assert door.send({"partition": 0, "schedule": {"level": 1, "delay_ms": 1000}}).status_code == 201
-    assert door.records(BUFFER)[0].headers == [(b"delay-ms", b"1000")]
+    api = Api()
+    assert api.send({"partition": 0, "schedule": {"level": 1, "delay_ms": 1000}}).status_code == 201
+    assert api.records(BUFFER)[0].headers == [(b"delay-ms", b"1000")]
 
 
 @pytest.mark.parametrize(
@@ -204,42 +204,42 @@ def test_a_level_beside_the_same_delay_is_no_contradiction_and_leaves_one_header
 def test_a_schedule_that_cannot_be_is_refused_with_its_reason(
     schedule: dict[str, Any], type_: str, pointer: str
 ) -> None:
-    answer = Door().send({"value": 1, "schedule": schedule})
+    answer = Api().send({"value": 1, "schedule": schedule})
     assert problem(answer) == (400, type_)
     assert [where for where, _ in pointers(answer)] == [pointer]
 
 
 def test_two_different_times_are_a_contradiction() -> None:
-    assert problem(Door().send({"schedule": {"delay": "1s", "level": 3}})) == (400, "contradictory-schedule")
+    assert problem(Api().send({"schedule": {"delay": "1s", "level": 3}})) == (400, "contradictory-schedule")
 
 
 def test_a_topic_that_is_not_enabled_takes_messages_without_a_delay_only() -> None:
-    door = Door()
+    api = Api()
     path = "/v1/topics/plain/messages"
-    assert problem(door.send({"value": 1, "schedule": {"delay": "1s"}}, path)) == (400, "topic-not-enabled")
-    assert door.send({"value": 1}, path).status_code == 201
+    assert problem(api.send({"value": 1, "schedule": {"delay": "1s"}}, path)) == (400, "topic-not-enabled")
+    assert api.send({"value": 1}, path).status_code == 201
 
 
 def test_a_topic_that_does_not_exist_is_unknown_where_topics_are_not_made_on_first_use() -> None:
-    assert problem(Door(topics_on_first_use=False).send({"value": 1})) == (404, "topic-unknown")
+    assert problem(Api(topics_on_first_use=False).send({"value": 1})) == (404, "topic-unknown")
 
 
 @pytest.mark.parametrize("topic", ["delayline.dead", "delayline.buffer.orders", "__offsets"])
 def test_names_of_ours_and_of_the_queue_are_closed_to_senders(topic: str) -> None:
-    assert problem(Door().send({"value": 1}, f"/v1/topics/{topic}/messages")) == (403, "forbidden")
+    assert problem(Api().send({"value": 1}, f"/v1/topics/{topic}/messages")) == (403, "forbidden")
 
 
 @pytest.mark.parametrize("topic", ["%20", "a%3Ab", "x" * 250, "%C3%A9"])
 def test_a_name_that_no_topic_can_have_is_refused(topic: str) -> None:
-    door = Door()
-    answer = door.request("POST", f"http://door/v1/topics/{topic}/messages", json={"value": 1})
+    api = Api()
+    answer = api.request("POST", f"http://api/v1/topics/{topic}/messages", json={"value": 1})
     assert problem(answer)[0] in (400, 404)
-    assert door.queue.topics() == []
+    assert api.queue.topics() == []
 
 
 def test_a_name_too_long_for_its_buffer_takes_no_delayed_messages() -> None:
     path = f"/v1/topics/{'x' * 240}/messages"
-    assert problem(Door().send({"schedule": {"delay": "1s"}}, path)) == (400, "invalid-request")
+    assert problem(Api().send({"schedule": {"delay": "1s"}}, path)) == (400, "invalid-request")
 
 
 # --- keys, values, headers
@@ -260,13 +260,13 @@ def test_a_name_too_long_for_its_buffer_takes_no_delayed_messages() -> None:
     ],
 )
 def test_a_value_stands_for_its_bytes(value: str, stored: bytes | None) -> None:
-    door = Door()
-    assert door.send_text(f'{{"value": {value}, "partition": 0}}'.encode()).status_code == 201
-    assert door.records("orders")[0].value == stored
+    api = Api()
+    assert api.send_text(f'{{"value": {value}, "partition": 0}}'.encode()).status_code == 201
+    assert api.records("orders")[0].value == stored
 
 
 def test_any_bytes_survive_as_base64() -> None:
-    door = Door()
+    api = Api()
     data = bytes(range(256))
     body = {
         "key_base64": base64.b64encode(data).decode(),
@@ -274,22 +274,22 @@ def test_any_bytes_survive_as_base64() -> None:
         "headers": [{"name": "raw", "value_base64": base64.b64encode(data).decode()}, {"name": "null"}],
         "partition": 0,
     }
-    assert door.send(body).status_code == 201
-    assert door.records("orders") == [(data, data[::-1], [(b"raw", data), (b"null", None)])]
+    assert api.send(body).status_code == 201
+    assert api.records("orders") == [(data, data[::-1], [(b"raw", data), (b"null", None)])]
 
 
 @pytest.mark.parametrize(
     "literal", ["NaN", "Infinity", "-Infinity", "01", "1.", "'x'", '"\\ud800"', '"\x01"', "[1,]"]
 )
 def test_what_is_no_json_is_refused(literal: str) -> None:
-    answer = Door().send_text(f'{{"value": {literal}}}'.encode())
+    answer = Api().send_text(f'{{"value": {literal}}}'.encode())
     assert problem(answer) == (400, "invalid-body")
     assert pointers(answer) == [("", "malformed")]
 
 
 @pytest.mark.parametrize("body", [b'{"value":"\xff"}', b'{"value":{"a":"\xc3\x28"}}', b"\xff\xfe{\x00}\x00"])
 def test_a_body_that_is_not_utf_8_is_refused(body: bytes) -> None:
-    answer = Door().send_text(body)
+    answer = Api().send_text(body)
     assert problem(answer) == (400, "invalid-body")
     assert pointers(answer) == [("", "not-utf-8")]
 
@@ -318,58 +318,58 @@ def test_a_body_that_is_not_utf_8_is_refused(body: bytes) -> None:
     ],
 )
 def test_a_body_of_another_form_is_refused_with_a_pointer(body: str, where: tuple[str, str]) -> None:
-    answer = Door().send_text(body)
+    answer = Api().send_text(body)
     assert problem(answer) == (400, "invalid-body")
     assert pointers(answer) == [where]
 
 
 def test_a_value_that_is_nested_beyond_reason_is_refused() -> None:
-    answer = Door().send_text(b'{"value":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+    answer = Api().send_text(b'{"value":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
     assert problem(answer) == (400, "invalid-body")
     assert pointers(answer) == [("", "too-deep")]
 
 
 def test_of_a_field_that_stands_twice_the_last_one_counts() -> None:
-    door = Door()
-    door.send_text('{"value":"first","value":"last","partition":0}')
-    assert door.records("orders")[0].value == b"last"
+    api = Api()
+    api.send_text('{"value":"first","value":"last","partition":0}')
+    assert api.records("orders")[0].value == b"last"
 
 
 @pytest.mark.parametrize(
     "name", ["delay", "delay-ms", "deliver-at", "delay-level", "delayline-origin", "delayline-rules"]
 )
 def test_directives_and_reserved_names_are_refused_as_headers(name: str) -> None:
-    answer = Door().send({"headers": [{"name": "ok", "value": "1"}, {"name": name, "value": "1"}]})
+    answer = Api().send({"headers": [{"name": "ok", "value": "1"}, {"name": name, "value": "1"}]})
     assert problem(answer) == (400, "invalid-body")
     assert pointers(answer) == [("/headers/1/name", "reserved")]
 
 
 def test_headers_that_a_delivered_record_carried_are_dropped_when_it_is_forwarded() -> None:
-    door = Door()
+    api = Api()
     echoed = [{"name": f"delayline-{name}", "value": "x"} for name in ("id", "due", "accepted")]
-    door.send({"partition": 0, "headers": [*echoed, {"name": "kept", "value": "y"}]})
-    assert door.records("orders")[0].headers == [(b"kept", b"y")]
+    api.send({"partition": 0, "headers": [*echoed, {"name": "kept", "value": "y"}]})
+    assert api.records("orders")[0].headers == [(b"kept", b"y")]
 
 
 # --- partitions
 
 
 def test_a_key_decides_the_partition_as_javas_default_partitioner_would() -> None:
-    sent = Door().send({"key": "foobar"}).json()
+    sent = Api().send({"key": "foobar"}).json()
     assert sent["partition"] == (-790332482 & 0x7FFFFFFF) % 4
 
 
 def test_messages_without_a_key_take_turns() -> None:
-    door = Door()
-    assert [door.send({"value": n}).json()["partition"] for n in range(6)] == [0, 1, 2, 3, 0, 1]
+    api = Api()
+    assert [api.send({"value": n}).json()["partition"] for n in range(6)] == [0, 1, 2, 3, 0, 1]
 
 
 def test_a_given_partition_comes_before_the_key() -> None:
-    assert Door().send({"key": "foobar", "partition": 1}).json()["partition"] == 1
+    assert Api().send({"key": "foobar", "partition": 1}).json()["partition"] == 1
 
 
 def test_a_partition_that_the_topic_does_not_have_is_refused() -> None:
-    answer = Door().send({"partition": 4})
+    answer = Api().send({"partition": 4})
     assert problem(answer) == (400, "invalid-request")
     assert pointers(answer) == [("/partition", "partition-unknown")]
 
@@ -378,36 +378,36 @@ def test_a_partition_that_the_topic_does_not_have_is_refused() -> None:
 
 
 def test_async_answers_before_the_message_is_durable() -> None:
-    door = Door()
-    answer = door.send({"value": 1, "partition": 0}, params={"mode": "async"})
+    api = Api()
+    answer = api.send({"value": 1, "partition": 0}, params={"mode": "async"})
     assert (answer.status_code, answer.json()) == (202, {"message_id": None, "own_id": None, "durable": False})
-    assert len(door.records("orders")) == 1
+    assert len(api.records("orders")) == 1
 
 
 def test_oneway_answers_without_a_body() -> None:
-    door = Door()
-    answer = door.send({"value": 1, "partition": 0}, params={"mode": "oneway"})
+    api = Api()
+    answer = api.send({"value": 1, "partition": 0}, params={"mode": "oneway"})
     assert (answer.status_code, answer.content) == (202, b"")
-    assert len(door.records("orders")) == 1
+    assert len(api.records("orders")) == 1
 
 
 def test_what_async_could_not_store_is_counted() -> None:
-    door = Door()
-    door.send({"value": 0})
+    api = Api()
+    api.send({"value": 0})
 
     async def send_and_linger(http: Any) -> int:
-        door.queue.failure = QueueUnavailable("the disk is full")
+        api.queue.failure = QueueUnavailable("the disk is full")
         status: int = (await http.post(MESSAGES, params={"mode": "async"}, json={"value": 1})).status_code
         await http.get("/healthz")
         return status
 
-    assert door.run(send_and_linger) == 202
-    assert door.metric("delayline_http_unconfirmed_failures_total", topic="orders") == 1
-    assert door.metric("delayline_messages_accepted_total", topic="orders", via="http") == 1
+    assert api.run(send_and_linger) == 202
+    assert api.metric("delayline_http_unconfirmed_failures_total", topic="orders") == 1
+    assert api.metric("delayline_messages_accepted_total", topic="orders", via="http") == 1
 
 
 def test_a_mode_that_does_not_exist_is_refused() -> None:
-    answer = Door().send({"value": 1}, params={"mode": "maybe"})
+    answer = Api().send({"value": 1}, params={"mode": "maybe"})
     assert problem(answer) == (400, "invalid-request")
     assert pointers(answer) == [("?mode", "invalid-value")]
 
@@ -416,17 +416,17 @@ def test_a_mode_that_does_not_exist_is_refused() -> None:
 
 
 def test_a_queue_that_is_away_is_a_503_with_retry_after() -> None:
-    door = Door()
-    door.queue.failure = QueueUnavailable("the disk is full")
-    answer = door.send({"value": 1})
+    api = Api()
+    api.queue.failure = QueueUnavailable("the disk is full")
+    answer = api.send({"value": 1})
     assert problem(answer) == (503, "queue-unavailable")
     assert answer.headers["retry-after"] == "1"
 
 
 def test_a_queue_that_does_not_answer_is_a_503_that_names_what_is_unknown() -> None:
-    door = Door(append_timeout_s=0.02)
-    door.queue.silent = True
-    answer = door.send({"value": 1})
+    api = Api(append_timeout_s=0.02)
+    api.queue.silent = True
+    answer = api.send({"value": 1})
     assert problem(answer) == (503, "queue-unavailable")
     assert "it is unknown whether it was stored" in answer.json()["detail"]
 
@@ -436,16 +436,16 @@ def test_a_queue_that_does_not_answer_is_a_503_that_names_what_is_unknown() -> N
     [(TopicUnknown("gone"), (404, "topic-unknown")), (PartitionUnknown("gone"), (400, "invalid-request"))],
 )
 def test_a_topic_that_vanished_is_looked_up_again(failure: Exception, expected: tuple[int, str]) -> None:
-    door = Door()
-    door.send({"value": 1})
-    door.queue.failure = failure
-    assert problem(door.send({"value": 1})) == expected
-    door.queue.failure = None
-    assert door.send({"value": 1}).status_code == 201
+    api = Api()
+    api.send({"value": 1})
+    api.queue.failure = failure
+    assert problem(api.send({"value": 1})) == expected
+    api.queue.failure = None
+    assert api.send({"value": 1}).status_code == 201
 
 
 def test_accepted_messages_are_counted_by_topic() -> None:
-    door = Door()
-    door.send({"value": 1})
-    door.send({"messages": [{"value": 1}, {"value": 2, "schedule": {"delay": "1s"}}]})
-    assert door.metric("delayline_messages_accepted_total", topic="orders", via="http") == 3
+    api = Api()
+    api.send({"value": 1})
+    api.send({"messages": [{"value": 1}, {"value": 2, "schedule": {"delay": "1s"}}]})
+    assert api.metric("delayline_messages_accepted_total", topic="orders", via="http") == 3

@@ -436,7 +436,7 @@ def test_it_is_accepted_where_a_setting_allows_access_without_authentication(
 
 
 @pytest.mark.parametrize("auth", ["basic", "None", "none-on-any", ""])
-def test_authentication_that_is_not_built_opens_no_door(load: Any, auth: str) -> None:
+def test_authentication_that_is_not_built_is_refused(load: Any, auth: str) -> None:
     assert sentence_of(load, env={"API__AUTH": auth, "API__HOST": "0.0.0.0"}).startswith("api.auth: ")
 
 

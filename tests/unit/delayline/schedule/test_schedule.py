@@ -233,7 +233,7 @@ def test_an_attempt_that_cannot_be_read_is_refused_where_it_counts(attempts: lis
     assert read((b"delay-ms", b"5"), *map(attempt, attempts)) == Schedule(NOW_MS + 5)
 
 
-def test_neither_a_default_delay_nor_a_doors_horizon_is_meant_for_retries() -> None:
+def test_neither_a_default_delay_nor_the_horizon_of_an_api_is_meant_for_retries() -> None:
     rules = Rules(default_delay_ms=5000, levels_ms=(7_200_000,))
     assert read_directives([GROUP], NOW_MS, rules, horizon_max_ms=1000) == Schedule(
         NOW_MS + 7_200_000, Terms(retry=Retry("billing"))
@@ -244,7 +244,7 @@ def test_the_rules_define_what_a_level_is() -> None:
     assert read((b"delay-level", b"2"), rules=Rules(levels_ms=(7, 70))) == Schedule(NOW_MS + 70)
 
 
-def test_what_a_door_has_let_in_is_not_judged_again_by_how_far_ahead_it_is() -> None:
+def test_what_was_accepted_is_not_judged_again_by_how_far_ahead_it_is() -> None:
     headers = [(b"delay-ms", b"%d" % (HORIZON_MS + 1))]
     assert read_directives(headers, NOW_MS, DEFAULT_RULES) == Schedule(NOW_MS + HORIZON_MS + 1)
 

@@ -136,7 +136,7 @@ class FaultyQueue(MemoryQueue):
         return super().append(records)
 
 
-class Door:
+class Api:
     """The API as a client sees it; each call is a connection of its own."""
 
     def __init__(
@@ -168,7 +168,7 @@ class Door:
                         "horizon_max_ms": 3650 * DAY_MS,
                         "is_delay_enabled": lambda topic: topic != "plain",
                         "topics_on_first_use": True,
-                        "hosts": ("door",),
+                        "hosts": ("api",),
                         **settings,
                     }
                 ),
@@ -192,7 +192,7 @@ class Door:
 
         async def main() -> T:
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://door", headers=ACT) as http:
+            async with httpx.AsyncClient(transport=transport, base_url="http://api", headers=ACT) as http:
                 return await work(http)
 
         return asyncio.run(main())

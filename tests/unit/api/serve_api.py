@@ -1,17 +1,17 @@
-"""`python -m tests.unit.api.serve_door PORT`: the real shell around an API over a queue in memory."""
+"""`python -m tests.unit.api.serve_api PORT`: the real shell around an API over a queue in memory."""
 
 import sys
 
 from api.server import serve
 from delayline.process.listening import CannotListen
-from tests.unit.api.door import Door
+from tests.unit.api.in_memory import Api
 
 
 def main() -> int:
-    door = Door()
+    api = Api()
     try:
         serve(
-            door.app,
+            api.app,
             "127.0.0.1",
             int(sys.argv[1]),
             setting="worker.port",

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.dispatching import ACCEPTED_MS
+from bench.steps.dispatching import ACCEPTED_MS
 from delay_service.core.rules_log import RulesLog
 from delay_service.core.shard import Shard as Core
 from delay_service.core.shard_settings import ShardSettings

@@ -75,8 +75,8 @@ class Child:
 
 @contextmanager
 def child(module: str, **arguments: object) -> Iterator[Child]:
-    """`module` of this package with these arguments, which JSON can hold; stopped at the end."""
-    command = [sys.executable, "-m", f"bench.on_kafka.{module}", json.dumps(arguments)]
+    """`bench.<module>` with these arguments, which JSON can hold; stopped at the end."""
+    command = [sys.executable, "-m", f"bench.{module}", json.dumps(arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
         limit = Timer(LIFE_S, process.kill)
