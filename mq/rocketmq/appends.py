@@ -240,13 +240,13 @@ class Appends:
         offset = sent.answer.queue_offset
         records = sum(len(portion.members) for portion in portions)
         self._cluster.stored(queue, offset + records)
-        self._ends.stored(queue, offset, records)
         if sent.code != Answer.SUCCESS:
             # A replica that becomes the master, or a machine that fails, may lose it, and its sender relied on it.
             safety = f"stored in {queue.topic}, and less safely than its broker is set to: code {sent.code}"
             for portion in portions:
                 self._end(portion, QueueUnavailable(safety))
             return
+        self._ends.stored(queue, offset, records)
 
         def seen(future: "Future[StoredMessage]") -> None:
             try:

@@ -34,6 +34,7 @@ from mq.rocketmq.stamps import Stamps
 from rocketmq.client.broker import Sent
 from rocketmq.client.client import Client
 from rocketmq.wire.bodies import Queue
+from rocketmq.wire.codes import Answer
 
 WAIT_SLICE_S = 5.0
 """Of a wait for several queues: a pull that is not needed any more waits at its broker for so long."""
@@ -99,8 +100,9 @@ class RocketmqQueue:
         return Ownership(self._settings, self._cluster, self._journals, requests, self._rest, noted, self._clock)
 
     def _noted(self, sent: Sent, journal: Queue, sent_s: float) -> None:
-        """A journal's record was stored."""
-        self._ends.stored(journal, sent.answer.queue_offset)
+        """A journal's record was stored; what is stored less safely than its broker is set to is not counted on."""
+        if sent.code == Answer.SUCCESS:
+            self._ends.stored(journal, sent.answer.queue_offset)
         self._stamps.sent(sent, journal, sent_s)
 
     def _sink(
