@@ -23,12 +23,14 @@ from mq.errors import QueueClosed, QueueUnavailable, RecordTooLarge
 from mq.rocketmq import trouble
 from mq.rocketmq.body import BATCH_BYTES_MAX, chunks, member_bytes, to_member
 from mq.rocketmq.cluster import RocketmqCluster
+from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.stamps import first_place
 from rocketmq.client.broker import BrokerRequests, Sent
 from rocketmq.errors import InvalidRequest, RocketmqError
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
+from rocketmq.wire.codes import Answer
 from rocketmq.wire.stored import StoredMessage
 
 BACKLOG_BYTES_MAX = 64 << 20
@@ -88,12 +90,18 @@ class Appends:
     """Any thread may append; one thread sends."""
 
     def __init__(
-        self, settings: RocketmqSettings, cluster: RocketmqCluster, requests: BrokerRequests, clock: Clock
+        self,
+        settings: RocketmqSettings,
+        cluster: RocketmqCluster,
+        requests: BrokerRequests,
+        clock: Clock,
+        ends: LogEnds,
     ) -> None:
         self._bytes_max = settings.record_bytes_max
         self._cluster = cluster
         self._requests = requests
         self._clock = clock
+        self._ends = ends
         self._changed = Condition()
         self._new: deque[_Wanted] = deque()  # bounded by BACKLOG_BYTES_MAX
         self._answered: deque[tuple[_Line, list[_Portion], Future[Sent]]] = deque()
@@ -230,7 +238,15 @@ class Appends:
     def _look_up(self, queue: Queue, portions: list[_Portion], sent: Sent) -> None:
         """When it was stored. Raises RocketmqError."""
         offset = sent.answer.queue_offset
-        self._cluster.stored(queue, offset + sum(len(portion.members) for portion in portions))
+        records = sum(len(portion.members) for portion in portions)
+        self._cluster.stored(queue, offset + records)
+        if sent.code != Answer.SUCCESS:
+            # A replica that becomes the master, or a machine that fails, may lose it, and its sender relied on it.
+            safety = f"stored in {queue.topic}, and less safely than its broker is set to: code {sent.code}"
+            for portion in portions:
+                self._end(portion, QueueUnavailable(safety))
+            return
+        self._ends.stored(queue, offset, records)
 
         def seen(future: "Future[StoredMessage]") -> None:
             try:

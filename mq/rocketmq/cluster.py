@@ -5,7 +5,7 @@ brokers keep with the topic, forget with it, and hand out in its route; they rea
 a topic set them to 0, and then it counts as another one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from secrets import randbelow
@@ -39,7 +39,8 @@ T = TypeVar("T")
 
 
 class Held(NamedTuple):
-    """A topic on one broker."""
+    """A topic on one broker. `is_writable`: by its permissions, which name servers take from a topic whose master is
+    gone, and that is no trouble of the topic's."""
 
     queues: int
     is_writable: bool
@@ -128,6 +129,10 @@ class RocketmqCluster:
     def held(self, wire: str) -> dict[str, Held]:
         """What brokers have of a topic by its wire name; nothing where there is none."""
         self._client.names.forget(wire)
+        return self.remembered(wire)
+
+    def remembered(self, wire: str) -> dict[str, Held]:
+        """The same, as it is or was `discovery_interval_s` ago."""
         try:
             return self._held(wire, wire)
         except TopicUnknown:
@@ -139,7 +144,11 @@ class RocketmqCluster:
                 route = self._client.names.route(wire)
             except TopicMissing:
                 raise TopicUnknown(f"there is no topic {name!r}") from None
-        return {one.broker: _held(one) for one in route.queues if is_broker_name(one.broker)}
+        return {
+            one.broker: _held(one, route.master_of(one.broker) is not None)
+            for one in route.queues
+            if is_broker_name(one.broker)
+        }
 
     def all_wire_names(self) -> list[str]:
         with self.translated_errors("listing topics"):
@@ -150,15 +159,15 @@ class RocketmqCluster:
         names = map(self._names.back, self.all_wire_names())
         return {target: name for name in names if (target := self._names.names.target(name)) is not None}
 
-    def shards(self, look: Callable[[str], TopicOnBrokers]) -> Iterator[tuple[Shard, Queue]]:
-        """All there are, with their journals; `look` is `describe` or `recall`."""
+    def shards(self, look: Callable[[str], Mapping[str, Held]]) -> Iterator[tuple[Shard, Queue]]:
+        """All there are, with their journals. Where buffer or journal has lost a queue its shard is there still, and
+        stalls with what waits in the other. `look` is `held`, or `remembered`."""
         for target, name in self.buffers().items():
-            try:
-                places = look(name).places
-            except TopicUnknown:
-                continue  # it is only just being made, or was deleted
-            for place in places:
-                yield Shard(target, place.name), place.of(self._names.journal(target))
+            journal, buffer = self._names.journal(target), look(self._names.out(name))
+            for broker, held in sorted(look(journal).items()):
+                for number in range(max(held.queues, buffer[broker].queues if broker in buffer else 0)):
+                    place = Place(broker, number)
+                    yield Shard(target, place.name), place.of(journal)
 
     def masters(self) -> list[str]:
         """Names of brokers that take writes, in order."""
@@ -283,6 +292,6 @@ class RocketmqCluster:
         return [LogRecord(one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages]
 
 
-def _held(one: QueueRange) -> Held:
-    writable = bool(one.permission & Permission.WRITE)
+def _held(one: QueueRange, has_master: bool) -> Held:
+    writable = bool(one.permission & Permission.WRITE) or not has_master
     return Held(min(one.readable, one.writable) if writable else one.readable, writable, one.topic_sys_flag)

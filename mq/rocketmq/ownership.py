@@ -20,6 +20,7 @@ from delayline.errors import UnknownFormat
 from delayline.process import logs
 from delayline.records.message import Shard
 from mq.errors import QueueError, QueueUnavailable
+from mq.rocketmq import trouble
 from mq.rocketmq.body import has_mark, marked
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import (
@@ -228,7 +229,8 @@ class Ownership:
         try:
             sent = session.requests.send_batch(journal, [encode(record)])
         except RocketmqError as error:
-            session.end()
+            if not trouble.is_not_stored(error):
+                session.end()
             raise QueueUnavailable(f"writing the journal {journal.topic}: {error}") from error
         self._stamped(sent, journal, sent_s)
         return sent.answer.queue_offset + 1

@@ -16,7 +16,8 @@ from delayline.process import logs
 from delayline.records.message import Shard
 from mq.broker_clock import BrokerClock
 from mq.contract import Assigned, ClockOffset, Event, Fetched, Lost, OutOfRange, Unreadable
-from mq.errors import QueueClosed, QueueError
+from mq.errors import PartitionUnknown, QueueClosed, QueueError
+from mq.rocketmq import trouble
 from mq.rocketmq.body import to_body
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.naming import place_of
@@ -182,8 +183,7 @@ class RocketmqSource:
             reader.offset = None
             return Unreadable(reader.shard, f"{'.'.join(reader.shard)}: {error}")
         except RocketmqError as error:
-            self._failed(reader, error)
-            return None
+            return self._refused(reader, error)
         reader.end = max(reader.end, pulled.max_offset)
         if pulled.status is PullStatus.OFFSET_MOVED:
             return self._moved(reader, pulled)
@@ -192,6 +192,14 @@ class RocketmqSource:
             reader.waiting.extend((one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages)
             reader.offset = pulled.messages[-1].queue_offset + 1
         return None
+
+    def _refused(self, reader: _QueueReader, error: RocketmqError) -> Event | None:
+        """A broker that has no such queue (any more) will not have what waits there before it has the queue again."""
+        if not isinstance(trouble.queue_error(error, ""), PartitionUnknown):
+            self._failed(reader, error)
+            return None
+        reader.offset = None
+        return OutOfRange(reader.shard, f"{'.'.join(reader.shard)}: {error}")
 
     def _moved(self, reader: _QueueReader, pulled: Pulled) -> Event | None:
         """The broker does not have the offset; it may be stored, and not be readable yet."""

@@ -485,6 +485,16 @@ def test_the_next_name_server_is_asked_where_one_does_not_answer(peers: Peers) -
         assert client.names.route("topic").master_of("a") == peer.address
 
 
+def test_a_connection_to_what_is_the_master_no_more_ends(clients: Clients) -> None:
+    client, peer = clients()
+    moved = encode_route(route_to("127.0.0.1:1"))
+    with closing(client.pinned("a")) as pinned:
+        peer.script = serving({Request.GET_ROUTEINFO_BY_TOPIC: answering({}, body=moved)})
+        with pytest.raises(Unreachable, match="has moved from"):
+            pinned.broker.max_offset(QUEUE)
+        assert not pinned.is_open
+
+
 def test_a_topic_that_there_is_not_is_missing(clients: Clients) -> None:
     client, _ = clients()
     with pytest.raises(TopicMissing, match="GET_ROUTEINFO_BY_TOPIC: code 17: no route"):

@@ -41,7 +41,7 @@ SMALL = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 ROUTE = Route(
     (QueueRange("broker-a", 4, 3),),
-    (BrokerAddresses("DefaultCluster", "broker-a", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}),),
+    (BrokerAddresses("DefaultCluster", "broker-a", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}, True),),
 )
 PLAIN = StoredMessage(
     topic="topic",
@@ -178,7 +178,7 @@ def test_java_signs_as_we_do(read: Spoken) -> None:
 
 def test_java_reads_our_bodies(read: Spoken) -> None:
     assert "readQueueNums=4, writeQueueNums=3, perm=6" in read["route"][0]
-    assert "brokerAddrs={0=10.0.0.1:10911, 1=10.0.0.2:10911}" in read["route"][0]
+    assert "brokerAddrs={0=10.0.0.1:10911, 1=10.0.0.2:10911}, enableActingMaster=true" in read["route"][0]
     assert read["lock"] == ["group client true [MessageQueue [topic=topic, brokerName=broker-a, queueId=1]]"]
     assert "groupName=producers" in read["heartbeat"][0]
     assert "subString=*" in read["heartbeat"][0]

@@ -193,6 +193,20 @@ def test_what_may_have_been_stored_ends_the_session(error: RocketmqError) -> Non
     assert not worker.session.is_open
 
 
+@pytest.mark.parametrize(
+    ("error", "lasts"),
+    [(Refused(2, "", ""), True), (Refused(1, "in-sync replicas not enough", ""), True), (Refused(1, "", ""), False)],
+)
+def test_a_journal_that_certainly_took_nothing_leaves_the_session(error: RocketmqError, lasts: bool) -> None:
+    broker = BrokerInMemory()
+    worker = Worker("first", broker)
+    broker.refusing = {JOURNAL: error}
+    assert not takes(worker)
+    assert worker.session.is_open is lasts
+    broker.refusing = {}
+    assert takes(worker) is lasts
+
+
 def test_a_lost_answer_ends_the_session() -> None:
     test_what_may_have_been_stored_ends_the_session(AnswerLost(""))
 
