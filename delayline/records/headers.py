@@ -8,9 +8,14 @@ TOPIC = b"delayline-topic"
 ATTEMPT = b"delayline-attempt"
 REASON = b"delayline-reason"
 
-ECHOED = frozenset({ID, DUE, ACCEPTED, TOPIC, ATTEMPT, REASON})
-"""The first three are on every delivered record, the others on those in a consumer group's topics. Dropped silently
-when a consumer forwards them with a new delay; only a retry reads the attempt."""
+STEP = b"delayline-step"
+EXACT = b"delayline-record"
+"""Properties of messages on RocketMQ, no headers of records (`mq.rocketmq.body`)."""
+
+ECHOED = frozenset({ID, DUE, ACCEPTED, TOPIC, ATTEMPT, REASON, STEP, EXACT})
+"""The first three are on every delivered record, the next on those in a consumer group's topics, and the last on
+messages of RocketMQ. Dropped silently when a consumer forwards them with a new delay; only a retry reads the
+attempt."""
 
 ORIGIN = b"delayline-origin"
 REPLACES = b"delayline-replaces"
@@ -37,10 +42,6 @@ REDRIVEN = b"delayline-redriven"
 
 LEFT_OUT = b"delayline-left-out"
 """On a dead letter that has neither key, value nor headers of the record: its size and digest."""
-
-STEP = b"delayline-step"
-EXACT = b"delayline-record"
-"""Properties of messages on RocketMQ, no headers of records (`mq.rocketmq.body`)."""
 
 DEAD_ID = b"delayline-id"
 DEAD_PARTITION = b"delayline-partition"

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from threading import Condition, Event
+from uuid import uuid4
 
 from delayline.clock import Clock
 from delayline.errors import DelaylineError, MalformedRecord
@@ -21,7 +23,7 @@ from delayline.process import threads
 from mq.contract import Append, Position
 from mq.errors import QueueClosed, QueueUnavailable, RecordTooLarge
 from mq.rocketmq import trouble
-from mq.rocketmq.body import BATCH_BYTES_MAX, chunks, member_bytes, to_member
+from mq.rocketmq.body import BATCH_BYTES_MAX, Identity, chunks, member_bytes, to_member
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.settings import RocketmqSettings
@@ -98,6 +100,9 @@ class Appends:
         ends: LogEnds,
     ) -> None:
         self._bytes_max = settings.record_bytes_max
+        self._names = settings.names
+        process = uuid4().hex
+        self._unique = (f"{process}.{number}".encode() for number in count())
         self._cluster = cluster
         self._requests = requests
         self._clock = clock
@@ -183,6 +188,8 @@ class Appends:
         """By queue, with their indexes. Hot: once per record. Raises QueueError."""
         placed: dict[Queue, list[tuple[int, BatchMember]]] = {}
         queues: dict[tuple[str, str], Queue] = {}
+        now_ms = self._clock.now_ms()
+        own = {topic for topic, _, _ in records if self._names.is_own(topic)}
         for index, (topic, partition, body) in enumerate(records):
             if len(body) > self._bytes_max:
                 raise RecordTooLarge(f"a record of {len(body)} bytes for {topic}, the limit is {self._bytes_max}")
@@ -190,7 +197,8 @@ class Appends:
             if queue is None:
                 queue = queues[topic, partition] = self._cluster.queue(topic, partition)
             try:
-                placed.setdefault(queue, []).append((index, to_member(body)))
+                identity = None if topic in own else Identity(next(self._unique), now_ms)
+                placed.setdefault(queue, []).append((index, to_member(body, identity)))
             except (InvalidRequest, MalformedRecord) as error:
                 raise RecordTooLarge(f"a record for {topic}: {error}") from error
         return placed

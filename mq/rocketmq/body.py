@@ -6,17 +6,19 @@
 Consumers of RocketMQ find keys, tags and properties as its own clients write them. Properties cannot hold everything
 (a key or a header that is empty, null or no text, a name twice, a null value). Such a record is also in the property
 `delayline-record`: Base64 of the record without its value, from which we read it back. The other properties hold as
-much of it as they can.
+much of it as they can. Consumers get more properties, which are no part of the record (`added`).
 """
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from delayline.errors import MalformedRecord
-from delayline.records.headers import EXACT, STEP
+from delayline.records.headers import DUE, EXACT, ID, STEP
 from delayline.records.message import Header
 from delayline.records.record import decode_body, encode_body
+from mq.rocketmq.added import NAMES, added, is_added
 from rocketmq.errors import BodyTooLarge, InvalidRequest, Malformed, UnknownCompression
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.properties import BYTES_MAX
@@ -27,28 +29,54 @@ MARK = STEP
 """Names the step (`journal.ShardStep`), on the first message of each batch that it writes. No part of the record."""
 
 _NAME_ENDS, _VALUE_ENDS = b"\x01", b"\x02"
-_ROOM = 256
-"""Of the properties' bytes, for the mark."""
+_ROOM = 512
+"""Of the properties' bytes, for the mark and for what is added."""
 MEMBER_BYTES = 22
 """Of a message in a batch, beside body and properties."""
 BATCH_BYTES_MAX = 4 << 20
 """Of a request: a broker's default for a message, and for a batch (`maxMessageSize`)."""
 MEMBERS_BYTES_MAX = BATCH_BYTES_MAX - 64 * 1024
 """The rest is for a mark, and for what a broker adds when it stores a message."""
+_DIGITS_MAX = 14
+"""Of a moment: there are dates for as many milliseconds."""
 
 
-def to_member(body: bytes) -> BatchMember:
-    """Hot: once per message. Raises MalformedRecord for what is no record, InvalidRequest for headers that are larger
-    than a message's properties may be."""
+class Identity(NamedTuple):
+    """Of a message that consumers read: a name that is its alone, and a moment (epoch ms) no later than it is
+    stored. What is delivered has both in its headers."""
+
+    name: bytes
+    at_ms: int
+
+
+def to_member(body: bytes, identity: Identity | None = None) -> BatchMember:
+    """`identity` is for what goes straight to its topic. Hot: once per message. Raises MalformedRecord for what is no
+    record, InvalidRequest for headers that are larger than a message's properties may be."""
     key, value, headers = decode_body(body)
+    found = dict(headers)
+    if not NAMES.isdisjoint(found):  # a consumer may send on what it has received
+        headers = [header for header in headers if not is_added(*header)]
+        found = dict(headers)
     pairs = headers if key is None else [(KEYS, key), *headers]
-    as_it_is = value is not None and KEYS not in dict(headers)  # a header of that name would be read as the key
+    as_it_is = value is not None and KEYS not in found  # a header of that name would be read as the key
     properties = _exact_properties(pairs) if as_it_is else None
     if properties is None:
         properties = _properties_with_record(key, value, headers, pairs)
     if len(properties) > BYTES_MAX - _ROOM:
         raise InvalidRequest(f"headers of {len(properties)} bytes; RocketMQ takes {BYTES_MAX - _ROOM} beside a body")
+    if identity is None and DUE in found:
+        identity = _of_delivered(found)
+    if identity is not None:
+        properties += added(found, *identity)
     return BatchMember(value or b"", properties.decode())
+
+
+def _of_delivered(headers: Mapping[bytes, bytes | None]) -> Identity | None:
+    """A delivered record, and a dead letter, has its message's id and due time."""
+    name, due = headers.get(ID), headers.get(DUE)
+    if name and due and due.isdigit() and len(due) <= _DIGITS_MAX:
+        return Identity(name, int(due))
+    return None
 
 
 def marked(member: BatchMember, mark: str) -> BatchMember:
@@ -122,7 +150,7 @@ def to_body(message: StoredMessage) -> bytes:
     exact: bytes | None = None
     for item in message.properties.split(_VALUE_ENDS):
         name, _, value = item.partition(_NAME_ENDS)
-        if not name or not value or name == MARK:
+        if not name or not value or name == MARK or is_added(name, value):
             continue
         if name == KEYS:
             key = value

@@ -12,11 +12,11 @@ from rocketmq.client.client import Client
 from rocketmq.wire.bodies import Queue
 from rocketmq.wire.stored import StoredMessage
 from tests.acceptance.asking import HTTP, run, wait_for
+from tests.acceptance.on_rocketmq import headers_of, send, server_on
 from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.fault.server import Server
 
 QUEUES = 2
-URL = "v1/topics/{topic}/messages"
 Pulled = Callable[[], list[StoredMessage]]
 
 
@@ -28,16 +28,7 @@ def client(rocketmq: RocketMq) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def server(rocketmq: RocketMq, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(
-        tmp_path_factory.mktemp("on-rocketmq") / "data",
-        mq__kind="rocketmq",
-        mq__bootstrap_servers=rocketmq.settings.name_servers[0],
-        namespace=f"ns{uuid4().hex[:8]}",
-        delay__topics="orders-*",
-        delay__discovery_interval="200ms",
-    )
-    server.start()
-    server.wait_ready()
+    server = server_on(rocketmq, tmp_path_factory.mktemp("on-rocketmq") / "data")
     yield server
     server.kill()
 
@@ -56,12 +47,6 @@ def pulled(client: Client, topic: str) -> Pulled:
     return lambda: [one for queue in queues for one in client.broker.pull(queue, 0).messages]
 
 
-def send(server: Server, topic: str, **message: Any) -> dict[str, Any]:
-    answer = HTTP.post(f"{server.url}/{URL.format(topic=topic)}", json=message, timeout=20)
-    assert answer.status_code == 201, answer.text
-    return dict(answer.json())
-
-
 def state_of(server: Server, message: dict[str, Any]) -> str:
     answer = HTTP.get(f"{server.url}/v1/messages/{message['message_id']}", timeout=20)
     return str(answer.json().get("state"))
@@ -78,7 +63,7 @@ def arrived(pulled: Pulled, count: int = 1) -> list[StoredMessage]:
 def test_a_message_arrives_when_due_with_rocketmqs_own_key_tags_and_properties(
     server: Server, topic: str, pulled: Pulled
 ) -> None:
-    headers = [{"name": name, "value": name.lower()} for name in ("TAGS", "UNIQ_KEY", "src")]
+    headers = headers_of({name: name.lower() for name in ("TAGS", "UNIQ_KEY", "src")})
     sent = send(server, topic, key="42", value="hello", headers=headers, schedule={"delay": "1s"})
     (message,) = arrived(pulled)
     found = message.properties_map()
@@ -95,7 +80,7 @@ def test_a_message_arrives_when_due_with_rocketmqs_own_key_tags_and_properties(
 
 
 def test_a_consumers_tag_finds_the_message(client: Client, server: Server, topic: str, pulled: Pulled) -> None:
-    tags = [{"name": "TAGS", "value": "wanted"}]
+    tags = headers_of({"TAGS": "wanted"})
     send(server, topic, value="other", partition=0, schedule={"delay": "1ms"})
     send(server, topic, value="this", partition=0, headers=tags, schedule={"delay": "1ms"})
     arrived(pulled, 2)
@@ -104,9 +89,23 @@ def test_a_consumers_tag_finds_the_message(client: Client, server: Server, topic
 
 
 def test_a_delay_of_rocketmqs_own_is_not_applied_a_second_time(server: Server, topic: str, pulled: Pulled) -> None:
-    send(server, topic, value="x", headers=[{"name": "TIMER_OUT_MS", "value": "1"}], schedule={"delay": "1ms"})
+    send(server, topic, value="x", headers=headers_of({"TIMER_OUT_MS": "1"}), schedule={"delay": "1ms"})
     (message,) = arrived(pulled)
     assert (message.topic, message.properties_map()["TIMER_OUT_MS"]) == (topic, "1")
+
+
+def test_a_message_that_a_consumer_sends_on_has_nothing_of_the_first_delivery(
+    server: Server, topic: str, pulled: Pulled
+) -> None:
+    send(server, topic, value="first", partition=0, headers=headers_of({"src": "web"}), schedule={"delay": "1ms"})
+    (first,) = arrived(pulled)
+    received = first.properties_map()
+    assert {"delayline-step", "UNIQ_KEY"} < received.keys()
+    sent = send(server, topic, value="on", partition=0, headers=headers_of(received), schedule={"delay": "1ms"})
+    second = arrived(pulled, 2)[1].properties_map()
+    assert second.keys() == received.keys()
+    assert (second["src"], second["delayline-id"]) == ("web", sent["message_id"])
+    assert second["UNIQ_KEY"] != received["UNIQ_KEY"]
 
 
 def test_a_cancelled_message_does_not_arrive(server: Server, topic: str, pulled: Pulled) -> None:

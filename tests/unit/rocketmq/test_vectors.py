@@ -1,7 +1,6 @@
 """Our bytes against RocketMQ's own classes: each side reads what the other has written, in one run of Java."""
 
 import os
-import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -31,13 +30,11 @@ from rocketmq.wire.properties import encode_properties
 from rocketmq.wire.schema import Fields, _table
 from rocketmq.wire.stored import StoredMessage, SysFlag, encode_message, read_messages
 from tests.brokers.distribution import Unavailable
-from tests.brokers.rocketmq import jars
+from tests.brokers.java import compiled
 
 pytestmark = pytest.mark.slow
 
 SOURCE = Path(__file__).with_name("Vectors.java")
-QUICK = ["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-J-Xmx192m", "-proc:none"]
-SMALL = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 ROUTE = Route(
     (QueueRange("broker-a", 4, 3),),
@@ -104,19 +101,17 @@ def asked() -> Iterable[tuple[str, bytes]]:
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory: pytest.TempPathFactory) -> Spoken:
     """Java's output, by name."""
+    folder = tmp_path_factory.mktemp("vectors")
     try:
-        lib = jars()
-        if shutil.which("javac") is None:
-            raise Unavailable("there is no javac on the path")
+        command = compiled(SOURCE, folder)
     except Unavailable as error:
         if os.environ.get("CI"):
             pytest.fail(f"no RocketMQ: {error}")
         pytest.skip(f"no RocketMQ: {error}")
-    folder = tmp_path_factory.mktemp("vectors")
     (folder / "asked").write_text("".join(f"{kind} {data.hex()}\n" for kind, data in asked()))
-    subprocess.run(["javac", *QUICK, "-d", str(folder), "-cp", f"{lib}/*", str(SOURCE)], check=True)
-    command = ["java", *SMALL, "-cp", f"{folder}:{lib}/*", "Vectors", str(folder / "asked")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
+    done = subprocess.run(
+        [*command, str(folder / "asked")], capture_output=True, text=True, check=True, encoding="utf-8"
+    )
     found = defaultdict(list)
     for line in done.stdout.splitlines():
         name, tab, text = line.partition("\t")

@@ -1,23 +1,41 @@
 """mq.rocketmq.body: records as messages, and back."""
 
 import zlib
+from operator import add
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delayline.records.headers import EXACT
+from delayline.records.headers import ACCEPTED, DUE, EXACT, ID
 from delayline.records.record import encode_body
-from mq.rocketmq.body import MARK, MEMBERS_BYTES_MAX, chunks, has_mark, marked, member_bytes, to_body, to_member
+from mq.rocketmq.added import is_added
+from mq.rocketmq.body import (
+    MARK,
+    MEMBERS_BYTES_MAX,
+    Identity,
+    chunks,
+    has_mark,
+    marked,
+    member_bytes,
+    to_body,
+    to_member,
+)
 from rocketmq.errors import InvalidRequest
 from rocketmq.wire.batch import BatchMember, decode_batch, encode_batch
 from rocketmq.wire.properties import decode_properties
 from rocketmq.wire.stored import StoredMessage, SysFlag
 from tests.tiers import examples
 
-NAMES = st.sampled_from([b"src", b"TAGS", b"KEYS", b"", b"\xff", b"a\x01b", EXACT, MARK, "Grüße".encode()])
+PLAIN = [b"src", b"TAGS", "Grüße".encode(), b"", b"\xff", b"a\x01b"]
+NAMES = st.sampled_from([*PLAIN, b"KEYS", b"UNIQ_KEY", b"TIMER_DELAY_SEC", EXACT, MARK])
 VALUES = st.none() | st.sampled_from([b"", b"web", b"\x02", b"\x00\xff", b"x\x01"]) | st.binary(max_size=8)
-HEADERS = st.lists(st.tuples(NAMES, VALUES), max_size=4)
+DELIVERED: list[tuple[bytes, bytes | None]] = [
+    (ACCEPTED, b"1767225600000"),
+    (ID, b"orders.a:0.1.1767225630000"),
+    (DUE, b"1767225630000"),
+]
+HEADERS = st.builds(add, st.lists(st.tuples(NAMES, VALUES), max_size=4), st.sampled_from([[], DELIVERED]))
 
 
 def stored(member: BatchMember, sys_flag: int = 0) -> StoredMessage:
@@ -52,6 +70,46 @@ def test_consumers_find_key_and_headers_as_rocketmqs_own_properties() -> None:
     member = to_member(encode_body(b"42", b"hello", [(b"TAGS", b"a"), (b"UNIQ_KEY", b"7F"), (b"src", b"web")]))
     found = {"KEYS": "42", "TAGS": "a", "UNIQ_KEY": "7F", "src": "web"}
     assert (member.body, decode_properties(member.properties)) == (b"hello", found)
+
+
+def test_a_delivered_message_has_an_id_of_rocketmqs_that_is_the_same_again_and_no_part_of_the_record() -> None:
+    body = encode_body(b"42", b"hello", DELIVERED)
+    again = encode_body(b"43", b"other", DELIVERED)
+    other = encode_body(b"42", b"hello", [DELIVERED[0], (ID, b"orders.a:0.2.1767225630000"), DELIVERED[2]])
+    first, second, third = (decode_properties(to_member(one).properties)["UNIQ_KEY"] for one in (body, again, other))
+    assert first == second != third
+    assert to_body(stored(to_member(body))) == body
+    assert "UNIQ_KEY" not in to_member(encode_body(b"42", b"hello", DELIVERED[:2])).properties
+
+
+def test_what_goes_straight_to_its_topic_gets_an_id_as_well() -> None:
+    body = encode_body(b"42", b"hello", [])
+    member = to_member(body, Identity(b"its own", 1_767_225_630_000))
+    assert is_added(b"UNIQ_KEY", decode_properties(member.properties)["UNIQ_KEY"].encode())
+    assert to_body(stored(member)) == body
+
+
+def test_the_id_that_a_client_gives_stays_the_only_one() -> None:
+    member = to_member(encode_body(None, b"", [(b"UNIQ_KEY", b"7F"), *DELIVERED]))
+    assert member.properties.count("UNIQ_KEY") == 1
+    assert decode_properties(member.properties)["UNIQ_KEY"] == "7F"
+
+
+def test_an_id_of_ours_that_a_consumer_sends_on_is_not_that_of_the_new_message() -> None:
+    delivered = to_member(encode_body(None, b"", [(b"TIMER_DELAY_SEC", b"5"), *DELIVERED]))
+    received = [(name.encode(), value.encode()) for name, value in decode_properties(delivered.properties).items()]
+    assert {b"UNIQ_KEY", b"TIMER_OUT_MS"} < dict(received).keys()
+    sent_on = to_member(encode_body(None, b"", [header for header in received if header not in DELIVERED]))
+    assert decode_properties(sent_on.properties) == {"TIMER_DELAY_SEC": "5"}
+
+
+@pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
+def test_a_delay_of_rocketmqs_own_is_marked_as_over_unless_a_client_has_done_it(name: str) -> None:
+    body = encode_body(None, b"", [(name.encode(), b"5"), *DELIVERED])
+    assert int(decode_properties(to_member(body).properties)["TIMER_OUT_MS"]) == 1_767_225_630_000
+    assert to_body(stored(to_member(body))) == body
+    marked_already = encode_body(None, b"", [(name.encode(), b"5"), (b"TIMER_OUT_MS", b"1"), *DELIVERED])
+    assert decode_properties(to_member(marked_already).properties)["TIMER_OUT_MS"] == "1"
 
 
 def test_what_properties_cannot_express_leaves_them_the_rest() -> None:

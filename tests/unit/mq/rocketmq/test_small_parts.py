@@ -1,10 +1,7 @@
 """Names, shares and codes of the RocketMQ adapter."""
 
-<<<<<<< HEAD
 from dataclasses import replace
-=======
 from types import SimpleNamespace
->>>>>>> ha22
 from typing import Any
 
 import pytest

@@ -1,0 +1,163 @@
+import com.alibaba.fastjson2.JSON;
+import com.alibaba.fastjson2.JSONArray;
+import com.alibaba.fastjson2.JSONObject;
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
+
+/** RocketMQ's own client, with its commands as lines of JSON on stdin: `JavaClient <name servers>`. It prints a line for
+ *  each command, `{"answer": ...}` or `{"error": ...}`, and one for each message that a consumer gets, and ends with
+ *  stdin. `java_client.py` has the commands. */
+public class JavaClient {
+    static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
+    static final int PATIENCE_MS = 60_000; // 3,000 is too short for a busy machine
+    static final Map<String, DefaultMQPushConsumer> CONSUMERS = new HashMap<>();
+    static String names;
+    static DefaultMQProducer producer;
+
+    public static void main(String[] args) throws Exception {
+        System.setOut(System.err); // where the client logs
+        names = args[0];
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            try {
+                say(JSONObject.of("answer", obey(JSON.parseObject(line))));
+            } catch (Exception error) {
+                say(JSONObject.of("error", error.toString()));
+            }
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    static Object obey(JSONObject command) throws Exception {
+        switch (command.getString("do")) {
+            case "consume": return consume(command);
+            case "stop": CONSUMERS.remove(command.getString("name")).shutdown(); return "stopped";
+            case "send": return send(command);
+            case "view": return seen(producer().viewMessage(command.getString("topic"), command.getString("id")));
+            case "find": return find(command);
+            default: throw new IllegalArgumentException(command.toString());
+        }
+    }
+
+    static synchronized void say(JSONObject line) {
+        OUT.println(line);
+    }
+
+    // --- consumers
+
+    static Object consume(JSONObject command) throws Exception {
+        String name = command.getString("name");
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(command.getString("group"));
+        consumer.setNamesrvAddr(names);
+        consumer.setInstanceName(name);
+        consumer.setMqClientApiTimeout(PATIENCE_MS);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setConsumeThreadMin(1);
+        consumer.setConsumeThreadMax(1);
+        consumer.setPollNameServerInterval(500);
+        consumer.setMessageModel(command.getBooleanValue("broadcasting") ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
+        consumer.setMaxReconsumeTimes(command.getIntValue("retries", -1));
+        if (command.containsKey("sql")) {
+            consumer.subscribe(command.getString("topic"), MessageSelector.bySql(command.getString("sql")));
+        } else {
+            consumer.subscribe(command.getString("topic"), command.getString("tags"));
+        }
+        int failures = command.getIntValue("failures");
+        if (command.getBooleanValue("orderly")) {
+            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                context.setSuspendCurrentQueueTimeMillis(100);
+                return got(name, messages, failures) ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+            });
+        } else {
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                context.setDelayLevelWhenNextConsume(1);
+                return got(name, messages, failures) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER;
+            });
+        }
+        consumer.start();
+        CONSUMERS.put(name, consumer);
+        return "started";
+    }
+
+    /** Whether it is consumed: what has come for fewer times than it is to fail is not. */
+    static boolean got(String consumer, List<MessageExt> messages, int failures) {
+        boolean consumed = true;
+        for (MessageExt message : messages) {
+            say(seen(message).fluentPut("consumer", consumer));
+            consumed &= message.getReconsumeTimes() >= failures;
+        }
+        return consumed;
+    }
+
+    static JSONObject seen(MessageExt one) {
+        return JSONObject.of("body", Base64.getEncoder().encodeToString(one.getBody()), "properties", new HashMap<>(one.getProperties()))
+            .fluentPut("topic", one.getTopic())
+            .fluentPut("queue", one.getQueueId())
+            .fluentPut("flag", one.getFlag())
+            .fluentPut("sys_flag", one.getSysFlag())
+            .fluentPut("born_ms", one.getBornTimestamp())
+            .fluentPut("stored_ms", one.getStoreTimestamp())
+            .fluentPut("reconsume_times", one.getReconsumeTimes())
+            .fluentPut("msg_id", one.getMsgId());
+    }
+
+    // --- the producer
+
+    static DefaultMQProducer producer() throws Exception {
+        if (producer == null) {
+            producer = new DefaultMQProducer("producers");
+            producer.setNamesrvAddr(names);
+            producer.setMqClientApiTimeout(PATIENCE_MS);
+            producer.setSendMsgTimeout(PATIENCE_MS);
+            producer.start();
+        }
+        return producer;
+    }
+
+    static Object send(JSONObject command) throws Exception {
+        Message message = new Message(command.getString("topic"), Base64.getDecoder().decode(command.getString("body")));
+        message.setKeys(command.getString("keys"));
+        message.setTags(command.getString("tags"));
+        for (Map.Entry<String, Object> one : command.getJSONObject("properties").entrySet()) {
+            message.putUserProperty(one.getKey(), (String) one.getValue());
+        }
+        if (command.containsKey("level")) {
+            message.setDelayTimeLevel(command.getIntValue("level"));
+        }
+        if (command.containsKey("delay_ms")) {
+            message.setDelayTimeMs(command.getLongValue("delay_ms"));
+        }
+        MessageQueue queue = new MessageQueue(command.getString("topic"), command.getString("broker"), command.getIntValue("queue"));
+        boolean batch = command.getBooleanValue("batch");
+        return (batch ? producer().send(List.of(message), queue) : producer().send(message, queue)).getMsgId();
+    }
+
+    static JSONArray find(JSONObject command) throws Exception {
+        JSONArray found = new JSONArray();
+        String topic = command.getString("topic");
+        for (MessageExt one : producer().queryMessage(topic, command.getString("key"), 32, 0, Long.MAX_VALUE).getMessageList()) {
+            found.add(seen(one));
+        }
+        return found;
+    }
+}

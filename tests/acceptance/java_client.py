@@ -1,0 +1,128 @@
+"""RocketMQ's own client in a process of its own: commands to it, and what its consumers get."""
+
+import base64
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.brokers.java import compiled
+
+SOURCE = Path(__file__).with_name("JavaClient.java")
+LOGBACK = Path(__file__).parents[1] / "brokers" / "rocketmq-logback.xml"
+WITHIN_S = 60.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A message as Java's `MessageExt` shows it. `consumer`: who got it; "" where it was asked for."""
+
+    body: bytes
+    properties: Mapping[str, str]
+    topic: str
+    queue: int
+    flag: int
+    sys_flag: int
+    born_ms: int
+    stored_ms: int
+    reconsume_times: int
+    msg_id: str
+    consumer: str = ""
+
+
+Got = Callable[[int], list[Seen]]
+"""What a consumer has got, once it is so many at least."""
+
+
+class JavaClient:
+    """Ends with `close`, or with this process. Raises Unavailable where there is no Java."""
+
+    def __init__(self, name_server: str, folder: Path) -> None:
+        options = [
+            f"-Duser.home={folder}",
+            f"-Drocketmq.client.localOffsetStoreDir={folder}",
+            f"-Drmq.logback.configurationFile={LOGBACK}",
+            "-Drocketmq.client.rebalance.waitInterval=500",
+            f"-Dcom.rocketmq.remoting.client.connect.timeout={WITHIN_S * 1000:.0f}",
+        ]
+        command = [*compiled(SOURCE, folder, *options), name_server]
+        self._log = folder / "java.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        self._changed = threading.Condition()
+        self._numbers = count()
+        self._answers: list[dict[str, Any]] = []
+        self._got: list[Seen] = []
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def consuming(self, group: str, topic: str, *, tags: str = "*", **how: Any) -> Iterator[Got]:
+        """A consumer that reads from the beginning, in one thread. `sql` is a filter instead of tags; `orderly` and
+        `broadcasting` are ways of RocketMQ's to consume; the first `failures` attempts of each message fail, and come
+        again after a second, up to `retries` times."""
+        name = f"consumer-{next(self._numbers)}"
+        self.ask("consume", name=name, group=group, topic=topic, tags=tags, **how)
+        yield lambda count: self._got_by(name, count)
+        self.ask("stop", name=name)
+
+    def send(self, topic: str, body: bytes, **what: Any) -> str:
+        """By its producer; the id. `level` and `delay_ms` are RocketMQ's own delays, `batch` makes a batch of it."""
+        return str(self.ask("send", topic=topic, body=base64.b64encode(body).decode(), **what))
+
+    def view(self, topic: str, msg_id: str) -> Seen:
+        """What an administrator finds by a message's id."""
+        return _seen(self.ask("view", topic=topic, id=msg_id))
+
+    def find(self, topic: str, key: str) -> list[Seen]:
+        """What an administrator finds by a message's key."""
+        return list(map(_seen, self.ask("find", topic=topic, key=key)))
+
+    def ask(self, do: str, **command: Any) -> Any:
+        assert self._process.stdin is not None
+        before = len(self._answers)
+        self._process.stdin.write(json.dumps({"do": do, **command}).encode() + b"\n")
+        self._process.stdin.flush()
+        line = self._wait(lambda: self._answers[before:], bool)[0]
+        assert "error" not in line, f"{do} {command}: {line['error']}"
+        return line["answer"]
+
+    def _got_by(self, consumer: str, count: int) -> list[Seen]:
+        return self._wait(lambda: _of(consumer, self._got), lambda found: len(found) >= count)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._thread.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for text in self._process.stdout:
+            line = json.loads(text)
+            with self._changed:
+                if "consumer" in line:
+                    self._got.append(_seen(line))
+                else:
+                    self._answers.append(line)
+                self._changed.notify_all()
+
+    def _wait(self, ask: Callable[[], T], wanted: Callable[[T], bool]) -> T:
+        with self._changed:
+            is_there = self._changed.wait_for(lambda: wanted(ask()), WITHIN_S)
+            assert is_there, f"there is only {ask()}; the client's log ends:\n{self._log.read_text()[-3000:]}"
+            return ask()
+
+
+def _of(consumer: str, got: Iterable[Seen]) -> list[Seen]:
+    return [one for one in got if one.consumer == consumer]
+
+
+def _seen(line: dict[str, Any]) -> Seen:
+    return Seen(**{**line, "body": base64.b64decode(line["body"])})

@@ -1,0 +1,35 @@
+"""Servers and messages on the session's RocketMQ."""
+
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from tests.acceptance.asking import HTTP
+from tests.brokers.rocketmq import RocketMq
+from tests.fault.server import Server
+
+
+def server_on(rocketmq: RocketMq, data_dir: Path) -> Server:
+    """With a namespace of its own, ready."""
+    server = Server(
+        data_dir,
+        mq__kind="rocketmq",
+        mq__bootstrap_servers=rocketmq.settings.name_servers[0],
+        namespace=f"ns{uuid4().hex[:8]}",
+        delay__topics="orders-*",
+        delay__discovery_interval="200ms",
+    )
+    server.start()
+    server.wait_ready()
+    return server
+
+
+def send(server: Server, topic: str, **message: Any) -> dict[str, Any]:
+    """Acknowledged, as the server describes it."""
+    answer = HTTP.post(f"{server.url}/v1/topics/{topic}/messages", json=message, timeout=20)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def headers_of(properties: dict[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in properties.items()]
