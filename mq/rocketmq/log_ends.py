@@ -1,8 +1,8 @@
 """Whether brokers still have what they have acknowledged to this process.
 
 A broker loses the end of its log when its machine fails behind `ASYNC_FLUSH`, or when a replica becomes the master
-that did not have all. What was acknowledged in it is gone, and there is no record of it: who had it acknowledged can
-tell, by an offset that is given a second time.
+that did not have all. What was acknowledged in it is gone, and there is no record of it. The process that had it
+acknowledged notices: the broker gives an offset a second time.
 """
 
 from threading import Lock
