@@ -1,8 +1,8 @@
 """Whether brokers still have what they have acknowledged to this process.
 
-A broker loses the end of its log when its machine fails behind `ASYNC_FLUSH`, or when a replica becomes the master
-that did not have all. What was acknowledged in it is gone, and there is no record of it. The process that had it
-acknowledged notices: the broker gives an offset a second time.
+A broker loses the end of its log when its machine fails under `ASYNC_FLUSH`, or when a replica that lacks the end
+becomes the master. The acknowledged records in it are gone, and the broker keeps no trace of them. A sender notices
+the loss by an offset that the broker assigns a second time.
 """
 
 from threading import Lock
@@ -21,7 +21,7 @@ class LogEnds:
         self._ends: dict[Queue, int] = {}  # bounded by the queues
 
     def stored(self, queue: Queue, offset: int, records: int = 1) -> None:
-        """A batch stands at this offset. It was sent behind the answers to all others of the queue."""
+        """A batch is stored at this offset. It was sent after the answers to all others of the queue."""
         with self._lock:
             known, self._ends[queue] = self._ends.get(queue, 0), offset + records
         if offset < known:
