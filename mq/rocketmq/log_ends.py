@@ -2,7 +2,7 @@
 
 A broker loses the end of its log when its machine fails behind `ASYNC_FLUSH`, or when a replica becomes the master
 that did not have all. What was acknowledged in it is gone, and there is no record of it: who had it acknowledged can
-tell, by an offset that is given a second time.
+notice, by an offset that is given a second time.
 """
 
 from threading import Lock

@@ -1,7 +1,7 @@
 """What RocketMQ's answers mean: the only place where its codes have a meaning.
 
-1         the broker failed in some way, and the message may have been stored; with too few replicas it was not, and may be
-          tried again (`PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH`, which has no code of its own)
+1         the broker failed in some way, and the message may have been stored; with too few replicas it was not, and
+          may be tried again (`PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH`, which has no code of its own)
 2, 14     busy, or its store takes nothing now: it was not stored, and may be tried again
 13        the message is not permitted: too large, or its properties
 16        neither the account nor the topic's permissions let one write
