@@ -43,9 +43,18 @@ def broker(name: str, found: Mapping[str, str]) -> Iterator[Finding]:
         detail = f"maxMessageSize is {bytes_max}, {BATCH_BYTES_MAX} are needed"
         yield Finding("fail", name, detail, "raise it, or commits of many messages are refused")
     if found.get("flushDiskType") == "ASYNC_FLUSH":
-        advice = "flushDiskType = SYNC_FLUSH, and a replica with brokerRole = SYNC_MASTER, keep what is acknowledged"
+        advice = "flushDiskType = SYNC_FLUSH, and a replica that confirms, keep what is acknowledged"
         yield Finding("warn", name, "ASYNC_FLUSH: what it acknowledged last may be lost with its machine", advice)
+    if _confirms_alone(found):
+        detail = "SYNC_MASTER with inSyncReplicas = 1: it waits for no replica, for it counts itself"
+        yield Finding("warn", name, detail, "inSyncReplicas = 2, or a new master may lack what is acknowledged")
     yield Finding("ok", name, f"it keeps records for {found.get('fileReservedTime', 'an unknown number of')} h")
+
+
+def _confirms_alone(found: Mapping[str, str]) -> bool:
+    """So it is since RocketMQ 5, which has the setting; a master that a controller has elected is a SYNC_MASTER."""
+    is_counting = found.get("allAckInSyncStateSet") != "true" and found.get("inSyncReplicas") == "1"
+    return found.get("brokerRole") == "SYNC_MASTER" and is_counting
 
 
 def _waiting(queue: RocketmqQueue, topic: str, now_ms: int) -> Iterator[Finding]:

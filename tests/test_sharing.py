@@ -44,10 +44,10 @@ def test_workers_take_modules_from_both_ends_until_they_meet() -> None:
     made = scheduled(even, odd)
     assert (set(even.given), set(odd.given)) == ({"front"}, {"last"})
     for index in (12, 13, 14, 9, 10, 11):
-        made.mark_test_complete(odd, index)  # type: ignore[arg-type]
+        made.mark_test_complete(odd, index)
     assert list(dict.fromkeys(odd.given)) == ["last", "last but one", "middle"]
     for index in (0, 1, 2):
-        made.mark_test_complete(even, index)  # type: ignore[arg-type]
+        made.mark_test_complete(even, index)
     assert list(dict.fromkeys(even.given)) == ["front", "second"]
     assert even.shutting_down
 
@@ -55,7 +55,7 @@ def test_workers_take_modules_from_both_ends_until_they_meet() -> None:
 def test_one_worker_takes_everything_from_the_front() -> None:
     made = scheduled(only := Node("gw0"))
     for index in range(len(TESTS)):
-        made.mark_test_complete(only, index)  # type: ignore[arg-type]
+        made.mark_test_complete(only, index)
     assert only.given == [test.split("::")[0] for test in TESTS]
 
 

@@ -4,7 +4,7 @@ again.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from delay_service.worker.owned import LookedAfter, Owned
 from delayline.buffer.cursor import Cursor
@@ -29,7 +29,7 @@ class BufferMaintenance:
         self._clock = clock
         self._hold_max_ms = hold_max_ms
         self._puzzled: set[ShardId] = set()
-        self.executor = ThreadPoolExecutor(1, thread_name_prefix="attend")
+        self.executor: Executor = ThreadPoolExecutor(1, thread_name_prefix="attend")
 
     def close(self) -> None:
         """What has not begun is left out: the next owner does the same again."""

@@ -2,12 +2,12 @@
 
     queue       what users open; `cluster` and `buffers` know and make topics
     appends     the Client's appends
-    membership  who has which shard, a `broker_member` for each broker; `session` fences, `ownership` takes over,
-                and `journal` is what owners write down
-    source      reads shards; `sink` commits, `batches` says what is written where
+    membership  which worker has which shard, a `broker_member` for each broker; `session` fences, `ownership` takes
+                over, and `journal` has the records of owners
+    source      reads shards; `sink` commits, and `batches` decides what goes into which queue
     body        records as messages; `naming` and `trouble` are names and codes
 
-docs/rocketmq.md says what it promises, docs/adr/0023 why it is done so.
+Its guarantees are in docs/rocketmq.md, the reasons for its design in docs/adr/0023.
 """
 
 from mq.rocketmq.queue import RocketmqQueue

@@ -1,11 +1,11 @@
 """Appends for the frontends: what waits for a queue goes out together while another batch is on its way.
 
 A batch is stored wholly or not at all. An append for several queues, or for more than a request holds, is several
-batches: where one fails behind another that was stored, its future says QueueUnavailable, and some of it may be
-there. What can be known before is refused before: topics, partitions, sizes.
+batches: if one is stored and a later one fails, the future raises QueueUnavailable, and what is stored stays. Unknown
+topics and partitions, and records that are too large, are refused before anything is sent.
 
-The answer to a send does not say when the broker stored it, which is accepted_at: it is looked up by the place in
-the commit log (`stamps`), one more question for a whole batch.
+`accepted_at` is the time at which the broker stored a record. The answer to a send does not contain it, so it is read
+from the message in the commit log (`stamps`): one more request for a whole batch.
 """
 
 from collections import deque
@@ -25,12 +25,14 @@ from mq.errors import QueueClosed, QueueUnavailable, RecordTooLarge
 from mq.rocketmq import trouble
 from mq.rocketmq.body import BATCH_BYTES_MAX, Identity, chunks, member_bytes, to_member
 from mq.rocketmq.cluster import RocketmqCluster
+from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.stamps import first_place
 from rocketmq.client.broker import BrokerRequests, Sent
 from rocketmq.errors import InvalidRequest, RocketmqError
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
+from rocketmq.wire.codes import Answer
 from rocketmq.wire.stored import StoredMessage
 
 BACKLOG_BYTES_MAX = 64 << 20
@@ -44,7 +46,7 @@ IDLE_S = 1.0
 
 @dataclass(slots=True)
 class _Wanted:
-    """An append, and who waits for it."""
+    """An append, with its future."""
 
     records: Sequence[Append]
     future: "Future[list[Position]]"
@@ -90,7 +92,12 @@ class Appends:
     """Any thread may append; one thread sends."""
 
     def __init__(
-        self, settings: RocketmqSettings, cluster: RocketmqCluster, requests: BrokerRequests, clock: Clock
+        self,
+        settings: RocketmqSettings,
+        cluster: RocketmqCluster,
+        requests: BrokerRequests,
+        clock: Clock,
+        ends: LogEnds,
     ) -> None:
         self._bytes_max = settings.record_bytes_max
         self._names = settings.names
@@ -99,6 +106,7 @@ class Appends:
         self._cluster = cluster
         self._requests = requests
         self._clock = clock
+        self._ends = ends
         self._changed = Condition()
         self._new: deque[_Wanted] = deque()  # bounded by BACKLOG_BYTES_MAX
         self._answered: deque[tuple[_Line, list[_Portion], Future[Sent]]] = deque()
@@ -238,7 +246,15 @@ class Appends:
     def _look_up(self, queue: Queue, portions: list[_Portion], sent: Sent) -> None:
         """When it was stored. Raises RocketmqError."""
         offset = sent.answer.queue_offset
-        self._cluster.stored(queue, offset + sum(len(portion.members) for portion in portions))
+        records = sum(len(portion.members) for portion in portions)
+        self._cluster.stored(queue, offset + records)
+        if sent.code != Answer.SUCCESS:
+            # A replica that becomes the master, or a machine that fails, may lose it, and its sender relied on it.
+            safety = f"stored in {queue.topic}, and less safely than its broker is set to: code {sent.code}"
+            for portion in portions:
+                self._end(portion, QueueUnavailable(safety))
+            return
+        self._ends.stored(queue, offset, records)
 
         def seen(future: "Future[StoredMessage]") -> None:
             try:

@@ -5,11 +5,11 @@
     then             re-appends and decisions
     last             audit rows
 
-A dead letter stands before the decision that names it, a delivery before what carries it on, and all of them before
-their rows: who reads the audit, and then the other topics, finds what the rows speak of.
+A dead letter is stored before the decision that names it, a delivery before the re-append that continues it, and all
+of them before their rows: a reader of the audit, and then of the other topics, finds every record that a row names.
 
-All of it goes to the shard's own broker: what is written elsewhere could not be fenced with it, and would wait for
-another broker to come back.
+Everything goes to the shard's own broker. A write elsewhere could not be fenced with it, and would wait for another
+broker to come back.
 """
 
 from collections.abc import Sequence

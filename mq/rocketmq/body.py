@@ -3,10 +3,10 @@
     key       the property KEYS           value     the message's body
     headers   properties, in their order
 
-Consumers of RocketMQ find keys, tags and properties as its own clients write them. What properties cannot say (a
-key or a header that is empty, null or no text, a name twice, a null value) is in `delayline-record` besides:
-Base64 of the record without its value. It counts for who reads the message back; the properties hold of it
-what they can. What consumers read has more properties, which are no part of the record (`added`).
+Consumers of RocketMQ find keys, tags and properties as its own clients write them. Properties cannot hold everything
+(a key or a header that is empty, null or no text, a name twice, a null value). Such a record is also in the property
+`delayline-record`: Base64 of the record without its value, from which we read it back. The other properties hold as
+much of it as they can. Consumers get more properties, which are no part of the record (`added`).
 """
 
 import base64
@@ -26,7 +26,7 @@ from rocketmq.wire.stored import StoredMessage, SysFlag
 
 KEYS = b"KEYS"
 MARK = STEP
-"""On the first message of what a step writes into a queue: which step it was (`steps`). No part of the record."""
+"""Names the step (`journal.ShardStep`), on the first message of each batch that it writes. No part of the record."""
 
 _NAME_ENDS, _VALUE_ENDS = b"\x01", b"\x02"
 _ROOM = 512
@@ -59,9 +59,9 @@ def to_member(body: bytes, identity: Identity | None = None) -> BatchMember:
         found = dict(headers)
     pairs = headers if key is None else [(KEYS, key), *headers]
     as_it_is = value is not None and KEYS not in found  # a header of that name would be read as the key
-    properties = _sayable(pairs) if as_it_is else None
+    properties = _exact_properties(pairs) if as_it_is else None
     if properties is None:
-        properties = _as_far_as_sayable(key, value, headers, pairs)
+        properties = _properties_with_record(key, value, headers, pairs)
     if len(properties) > BYTES_MAX - _ROOM:
         raise InvalidRequest(f"headers of {len(properties)} bytes; RocketMQ takes {BYTES_MAX - _ROOM} beside a body")
     if identity is None and DUE in found:
@@ -108,7 +108,7 @@ def chunks(members: Sequence[BatchMember]) -> Iterator[list[BatchMember]]:
     yield chunk
 
 
-def _sayable(pairs: list[tuple[bytes, bytes | None]] | list[Header]) -> bytes | None:
+def _exact_properties(pairs: list[tuple[bytes, bytes | None]] | list[Header]) -> bytes | None:
     """The pairs as properties; None where a reader would not get them back."""
     parts: list[bytes] = []
     for name, value in pairs:
@@ -124,13 +124,13 @@ def _sayable(pairs: list[tuple[bytes, bytes | None]] | list[Header]) -> bytes | 
     return text
 
 
-def _as_far_as_sayable(
+def _properties_with_record(
     key: bytes | None, value: bytes | None, headers: list[Header], pairs: list[tuple[bytes, bytes | None]]
 ) -> bytes:
-    said = {name: one for name, one in pairs if name not in (EXACT, MARK) and _sayable([(name, one)]) is not None}
+    fit = {name: value for name, value in pairs if _exact_properties([(name, value)]) is not None}
     exact = base64.b64encode(encode_body(key, None if value is None else b"", headers))
-    text = _sayable(list(said.items()))
-    assert text is not None, "each of them was sayable, and no name is there twice"
+    text = _exact_properties(list(fit.items()))
+    assert text is not None, "each pair is exact by itself, and no name is there twice"
     return text + b"".join((EXACT, _NAME_ENDS, exact, _VALUE_ENDS))
 
 
@@ -143,8 +143,8 @@ def _is_text(data: bytes) -> bool:
 
 
 def to_body(message: StoredMessage) -> bytes:
-    """The record. Hot: once per message read. Who may write into a topic can write anything there: what looks like
-    ours and cannot be read is a header like others, and a body that cannot be decompressed stays as it is."""
+    """The record. Hot: once per message read. Producers of a topic may write anything: a property of our name that
+    cannot be read is a header like others, and a body that cannot be decompressed stays as it is."""
     key: bytes | None = None
     headers: list[Header] = []
     exact: bytes | None = None
@@ -164,10 +164,10 @@ def to_body(message: StoredMessage) -> bytes:
 
 def _exactly(exact: bytes, value: bytes, key: bytes | None, headers: list[Header]) -> bytes:
     try:
-        said = decode_body(base64.b64decode(exact, validate=True))
+        record = decode_body(base64.b64decode(exact, validate=True))
     except (binascii.Error, MalformedRecord):
         return encode_body(key, value, headers)
-    return encode_body(said.key, None if said.value is None else value, said.headers)
+    return encode_body(record.key, None if record.value is None else value, record.headers)
 
 
 def _plain(message: StoredMessage) -> bytes:

@@ -18,7 +18,7 @@ from delayline.errors import UnknownFormat
 from delayline.process import logs, threads
 from delayline.records.message import Shard
 from mq.contract import Assigned, Event, Lost, Revoked
-from mq.errors import QueueError, QueueUnavailable
+from mq.errors import PartitionUnknown, QueueError, QueueUnavailable
 from mq.rocketmq.ownership import Holding, Ownership
 from mq.rocketmq.retention import RetentionWatch
 from mq.rocketmq.session import Session, writer_of
@@ -85,11 +85,15 @@ class BrokerMember:
 
     # --- from other threads
 
-    def know(self, shards: Mapping[Shard, Queue]) -> None:
-        """All that the broker has, with their journals."""
+    def know(self, shards: Mapping[Shard, Queue], *, is_all: bool) -> None:
+        """That the broker has these, with their journals, and no others where it is all."""
         with self._changed:
-            changed = shards != self._shards
-            self._shards = shards
+            known, self._shards = self._shards, dict(shards) if is_all else {**self._shards, **shards}
+            changed = known != self._shards
+        if gone := sorted(known.keys() - self._shards.keys()):
+            detail = "buffer and journal have no queue for them any more: what waits there waits until they have"
+            first = ".".join(gone[0])
+            log.warning("shards are gone", broker=self.broker, shards=len(gone), first=first, detail=detail)
         if changed:
             self.look()
 
@@ -265,10 +269,10 @@ class BrokerMember:
             self._notify(Assigned(tuple(sorted(shards))))
 
     def _is_free(self, journal: Queue, session: Session) -> bool:
-        """Also where its journal cannot be understood: its owner reports that."""
+        """Also where its journal cannot be understood, or is not there: its owner reports that."""
         try:
             return self._ownership.is_free(journal, session)
-        except UnknownFormat:
+        except (UnknownFormat, PartitionUnknown):
             return True
         except QueueError as error:
             log.debug("a journal cannot be read now", journal=journal.topic, detail=str(error))
@@ -282,5 +286,5 @@ class BrokerMember:
                 now_s - self._kept_s.setdefault(holding.shard, now_s) > KEEP_S or self._stamps.is_due(self.broker)
             ):
                 self._kept_s[holding.shard] = now_s
-                with suppress(QueueError):  # the session has ended with it: the next turn sees that
+                with suppress(QueueError):  # it may have ended the session: the next turn sees that
                     self._ownership.keep(holding)

@@ -1,9 +1,9 @@
 """Topics that we make: buffers with their journals, this installation's own, those of consumer groups.
 
-A buffer and its journal have the queues of their target, on the same brokers and with the same numbers, so that
-one broker's fate is one shard's fate. The journal is made last: with it the buffer is there, and begins with its
-rules. One process makes at a time: the others wait for a lock of RocketMQ's (LOCK_BATCH_MQ), which ends after a
-minute by itself.
+A buffer and its journal have the queues of their target, on the same brokers and with the same numbers, so that a
+shard depends on one broker alone. The journal is made last: a buffer without one does not exist for us, and its rules
+are written before. One process makes topics at a time. The others wait for a lock of RocketMQ's (LOCK_BATCH_MQ),
+which expires after a minute.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -89,14 +89,13 @@ class OwnTopics:
         self._cluster.make(wire, few, flag)
 
     def _write_rules(self, wire: str, wanted: Mapping[str, int], rules: Rules) -> None:
-        """As the first record of each queue; of one that was being made when its maker died, only where they are not
-        there yet."""
+        """As the first record of each queue, unless a process that died while it made the topic has written them."""
         record = to_member(encode_rules(rules))
         for broker, count in wanted.items():
             for number in range(count):
                 queue = Queue(wire, broker, number)
                 if self._cluster.range(queue)[1] == 0:
-                    with self._cluster.telling(f"writing rules into {wire}"):
+                    with self._cluster.translated_errors(f"writing rules into {wire}"):
                         self._client.broker.send_batch(queue, [record])
 
     def tend(self, name: str) -> None:
@@ -157,7 +156,7 @@ class OwnTopics:
         return found if all(shape.get(broker, 0) >= count for broker, count in wanted.items()) else None
 
     def _seen(self, name: str, wanted: Mapping[str, int]) -> TopicOnBrokers:
-        """Name servers hear of a topic a moment later than its brokers."""
+        """The topic, once name servers know it: they do a moment later than its brokers."""
         until_s = self._clock.monotonic_s() + SEEN_S
         while (found := self._made(name, wanted)) is None:
             if self._clock.monotonic_s() > until_s:
@@ -178,13 +177,13 @@ class OwnTopics:
             try:
                 yield
             finally:
-                with suppress(QueueError), self._cluster.telling("giving a lock back"):
+                with suppress(QueueError), self._cluster.translated_errors("giving a lock back"):
                     self._client.admin.unlock(masters[0], name_of_all, client_id)
 
     def _lock(self, broker: str, name: str, client_id: str) -> None:
         """Raises QueueUnavailable."""
         until_s = self._clock.monotonic_s() + MAKING_S
-        with self._cluster.telling("waiting for others that make topics"):
+        with self._cluster.translated_errors("waiting for others that make topics"):
             while not self._client.admin.lock(broker, name, client_id):
                 if self._clock.monotonic_s() > until_s:
                     raise QueueUnavailable(f"others have been making topics for {MAKING_S:.0f} s")

@@ -1,9 +1,9 @@
 """A claim: the only process that appends under a name, by the same means by which a worker owns its shards.
 
-Of each broker there is a session and a journal (docs/adr/0023). The name belongs to the session that has claimed it
-there, until it lets go or its broker does not list it any more. RocketMQ has nothing that would end the connection of
-an earlier holder, so a name that is held is refused. Who gets it has finished what the last holder had written down
-and not carried out; so two repairs never send the same message again, and none is left half done.
+It has a session and a journal on each broker (docs/adr/0023). The name belongs to the session that has claimed it
+there, until the session releases it or its broker does not list it any more. RocketMQ cannot end the connection of an
+earlier holder, so a name that is held is refused. A new holder first finishes the step that the last one had written
+down and not carried out; so two repairs never send the same message again, and none is left half done.
 
 Records of one append are a step of the broker that they are for: written down first, then stored queue by queue in
 the order in which they were given.
@@ -41,7 +41,7 @@ from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 
 BEAT_S = 10.0
-"""A broker forgets who is silent for two minutes."""
+"""A broker forgets a session that is silent for two minutes."""
 
 
 class RocketmqClaim:

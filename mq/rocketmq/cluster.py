@@ -5,7 +5,7 @@ brokers keep with the topic, forget with it, and hand out in its route; they rea
 a topic set them to 0, and then it counts as another one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from secrets import randbelow
@@ -39,7 +39,8 @@ T = TypeVar("T")
 
 
 class Held(NamedTuple):
-    """A topic on one broker."""
+    """A topic on one broker. `is_writable`: by its permissions, which name servers take from a topic whose master is
+    gone, and that is no trouble of the topic's."""
 
     queues: int
     is_writable: bool
@@ -76,7 +77,7 @@ def new_sys_flag() -> int:
 
 
 class RocketmqCluster:
-    """Any thread. Where nothing else is said, each method raises QueueUnavailable, TopicUnknown, PartitionUnknown."""
+    """Any thread. Each method raises QueueUnavailable, TopicUnknown, PartitionUnknown, or what it names."""
 
     def __init__(self, settings: RocketmqSettings, client: Client, clock: Clock) -> None:
         self._names = settings.wire_names
@@ -91,8 +92,8 @@ class RocketmqCluster:
         self._is_closed = True
 
     @contextmanager
-    def telling(self, doing: str) -> Iterator[None]:
-        """Errors of RocketMQ's client become those of the contract. Raises QueueError."""
+    def translated_errors(self, doing: str) -> Iterator[None]:
+        """Errors of RocketMQ's client become those of the contract. `doing` begins their text. Raises QueueError."""
         if self._is_closed:
             raise QueueClosed("the queue is closed")
         try:
@@ -128,21 +129,29 @@ class RocketmqCluster:
     def held(self, wire: str) -> dict[str, Held]:
         """What brokers have of a topic by its wire name; nothing where there is none."""
         self._client.names.forget(wire)
+        return self.remembered(wire)
+
+    def remembered(self, wire: str) -> dict[str, Held]:
+        """The same, as it is or was `discovery_interval_s` ago."""
         try:
             return self._held(wire, wire)
         except TopicUnknown:
             return {}
 
     def _held(self, name: str, wire: str) -> dict[str, Held]:
-        with self.telling(f"looking up topic {name!r}"):
+        with self.translated_errors(f"looking up topic {name!r}"):
             try:
                 route = self._client.names.route(wire)
             except TopicMissing:
                 raise TopicUnknown(f"there is no topic {name!r}") from None
-        return {one.broker: _held(one) for one in route.queues if is_broker_name(one.broker)}
+        return {
+            one.broker: _held(one, route.master_of(one.broker) is not None)
+            for one in route.queues
+            if is_broker_name(one.broker)
+        }
 
     def all_wire_names(self) -> list[str]:
-        with self.telling("listing topics"):
+        with self.translated_errors("listing topics"):
             return self._client.admin.topics()
 
     def buffers(self) -> dict[str, str]:
@@ -150,29 +159,29 @@ class RocketmqCluster:
         names = map(self._names.back, self.all_wire_names())
         return {target: name for name in names if (target := self._names.names.target(name)) is not None}
 
-    def shards(self, look: Callable[[str], TopicOnBrokers]) -> Iterator[tuple[Shard, Queue]]:
-        """All there are, with their journals; `look` is `describe` or `recall`."""
+    def shards(self, look: Callable[[str], Mapping[str, Held]]) -> Iterator[tuple[Shard, Queue]]:
+        """All there are, with their journals. Where buffer or journal has lost a queue its shard is there still, and
+        stalls with what waits in the other. `look` is `held`, or `remembered`."""
         for target, name in self.buffers().items():
-            try:
-                places = look(name).places
-            except TopicUnknown:
-                continue  # it is only just being made, or was deleted
-            for place in places:
-                yield Shard(target, place.name), place.of(self._names.journal(target))
+            journal, buffer = self._names.journal(target), look(self._names.out(name))
+            for broker, held in sorted(look(journal).items()):
+                for number in range(max(held.queues, buffer[broker].queues if broker in buffer else 0)):
+                    place = Place(broker, number)
+                    yield Shard(target, place.name), place.of(journal)
 
     def masters(self) -> list[str]:
         """Names of brokers that take writes, in order."""
-        with self.telling("listing brokers"):
+        with self.translated_errors("listing brokers"):
             return sorted(name for name in self._client.admin.brokers() if is_broker_name(name))
 
     def clusters(self) -> set[str]:
         """Names of RocketMQ's clusters; its topics of the same names are no users'."""
-        with self.telling("listing brokers"):
+        with self.translated_errors("listing brokers"):
             return {one.cluster for one in self._client.names.cluster()}
 
     def make(self, wire: str, queues: dict[str, int], sys_flag: int) -> None:
         """The topic with so many queues on each broker; one that is there is changed."""
-        with self.telling(f"making topic {wire!r}"):
+        with self.translated_errors(f"making topic {wire!r}"):
             for broker, count in queues.items():
                 self._client.admin.create_topic(wire, broker, count, sys_flag=sys_flag)
 
@@ -185,7 +194,7 @@ class RocketmqCluster:
 
     def configuration(self, broker: str) -> dict[str, str]:
         """The broker's settings."""
-        with self.telling(f"asking for settings of {broker}"):
+        with self.translated_errors(f"asking for settings of {broker}"):
             return self._client.admin.configuration(broker)
 
     # --- queues
@@ -213,7 +222,7 @@ class RocketmqCluster:
     def range(self, queue: Queue) -> tuple[int, int]:
         """(first offset held, offset behind the last that can be read, or that we know to be stored). What was
         trimmed is not held."""
-        with self.telling(f"asking for offsets of {queue.topic}"):
+        with self.translated_errors(f"asking for offsets of {queue.topic}"):
             end = self._client.broker.max_offset(queue)
             start = self._client.broker.min_offset(queue)
         known, at_s = self._ends.get(queue, (0, 0.0))
@@ -230,7 +239,7 @@ class RocketmqCluster:
         it has stored in that order, over all queues: a mark is stored, and waited for."""
         mark = Queue(self._names.out(self._names.names.cursor), broker, 0)
         until_s = self._clock.monotonic_s() + timeout_s
-        with self.telling(f"marking {broker}"):
+        with self.translated_errors(f"marking {broker}"):
             end = self._client.broker.send_batch(mark, [BatchMember(b"mark")]).answer.queue_offset + 1
         while self.readable_end(mark) < end:
             if self._clock.monotonic_s() > until_s:
@@ -240,7 +249,7 @@ class RocketmqCluster:
 
     def readable_end(self, queue: Queue) -> int:
         """Behind the last that can be read now."""
-        with self.telling(f"asking for offsets of {queue.topic}"):
+        with self.translated_errors(f"asking for offsets of {queue.topic}"):
             return self._client.broker.max_offset(queue)
 
     def low(self, queue: Queue) -> int:
@@ -276,13 +285,13 @@ class RocketmqCluster:
 
     def _pull(self, queue: Queue, offset: int, records_max: int) -> list[LogRecord]:
         """Nothing where what is stored cannot be read yet. Raises OffsetOutOfRange."""
-        with self.telling(f"reading {queue.topic}"):
+        with self.translated_errors(f"reading {queue.topic}"):
             pulled = self._client.broker.pull(queue, offset, messages_max=records_max)
         if pulled.status is PullStatus.OFFSET_MOVED and offset < pulled.min_offset:
             raise OffsetOutOfRange(f"{queue.topic}: {offset} is gone, the log starts at {pulled.min_offset}")
         return [LogRecord(one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages]
 
 
-def _held(one: QueueRange) -> Held:
-    writable = bool(one.permission & Permission.WRITE)
+def _held(one: QueueRange, has_master: bool) -> Held:
+    writable = bool(one.permission & Permission.WRITE) or not has_master
     return Held(min(one.readable, one.writable) if writable else one.readable, writable, one.topic_sys_flag)

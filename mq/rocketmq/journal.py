@@ -1,17 +1,16 @@
-"""A shard's journal: what its owners have written down of what they do, in a queue of its own.
+"""A shard's journal: the records that its owners write about claims and steps, in a queue of its own.
 
 The journal of shard `broker-a:3` of `orders` is queue 3 of `delayline%cursor%orders` on broker-a. A record is
 MessagePack, one of the structures below. Page: docs/formats/journal.md.
 
     Claimed    the shard is this session's from here on (the first claim of a term counts)
     ShardStep  what a commit is going to write
-    Done       all of it stands where it belongs
+    Done       all of it is written
     Kept       nothing is open, and this is the cursor
-    Released   the session has let go, with nothing open
+    Released   the session has released the shard, with nothing open
 
-`replay` says what follows from them. What a session writes behind a later term's claim does not count: it was on
-its way when the session ended, and no caller has heard that it was
-stored.
+`replay` derives the shard's state from them. A record of a session behind the claim of a later term does not count:
+it was in flight when the session ended, and no caller was answered that it is stored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,8 +31,8 @@ VERSION = 1
 TAIL_RECORDS = 64
 """Read at once, from the end backwards."""
 LATE_RECORDS_MAX = 16
-"""A session has one step of a shard on its way. What has landed late stands at most so far behind the claim that
-it does not count against: claims that come too late are between the two."""
+"""A session has one step of a shard in flight. If it lands late, it is at most so many records behind the claim that
+makes it void; between the two are claims that came too late."""
 
 
 class Write(msgspec.Struct, array_like=True, frozen=True):
@@ -116,8 +115,8 @@ def decode(body: bytes) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a journal says at its end. `session` is who has the term; it may be gone. `step` is one of which it is
-    not written that it is done; of an earlier term while no later owner has finished it."""
+    """The state of a shard at the end of its journal. `session` has the term, and may have ended. `step` has no
+    `Done` yet; it is of an earlier term until the present owner has finished it."""
 
     term: int = 0
     session: str = ""
@@ -128,7 +127,7 @@ class State:
 
     @property
     def known_cursor(self) -> bytes | None:
-        """The cursor as far as the journal alone tells: of a step that has yet to be looked for, the one before."""
+        """The cursor by the journal alone: before a step whose first deliveries decide, behind any other."""
         if self.step is None:
             return self.cursor
         return self.step.before if self.step.decides is not None else self.step.cursor
@@ -167,7 +166,7 @@ class Journals:
 
     def state(self, queue: Queue, end_min: int = 0) -> State:
         """As far as it can be read now, and at least up to `end_min`, which is stored already."""
-        with self._cluster.telling(f"reading the journal {queue.topic}"):
+        with self._cluster.translated_errors(f"reading the journal {queue.topic}"):
             end = max(self._reader.max_offset(queue), end_min)
             start = self._reader.min_offset(queue)
         records: list[Record] = []
@@ -183,7 +182,7 @@ class Journals:
 
 
 def _is_enough(records: Sequence[Record]) -> bool:
-    """Whether what stands before them changes nothing."""
+    """Whether earlier records would change nothing."""
     return any(isinstance(record, ShardStep | Kept) for record in records[LATE_RECORDS_MAX:])
 
 
@@ -194,7 +193,7 @@ def read_messages_between(
     queue does not have `begin` any more as well."""
     found: list[StoredMessage] = []
     while begin < end:
-        with cluster.telling(f"reading {queue.topic}, {queue.broker}:{queue.queue_id}"):
+        with cluster.translated_errors(f"reading {queue.topic}, {queue.broker}:{queue.queue_id}"):
             pulled = reader.pull(queue, begin, wait_s=0.1)
         _check_held(queue, begin, pulled)
         found += [one for one in pulled.messages if one.queue_offset < end]

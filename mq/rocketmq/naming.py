@@ -26,7 +26,7 @@ def is_broker_name(name: str) -> bool:
 
 
 class Place(NamedTuple):
-    """What the name of a partition says."""
+    """Where a partition is, as its name has it."""
 
     broker: str
     queue_id: int
@@ -55,7 +55,7 @@ class WireNames:
         self._own = names.namespace.replace(".", "%") + "%"
 
     def out(self, topic: str) -> str:
-        """As RocketMQ calls it. Raises TopicUnknown for what it could not call so."""
+        """The name in RocketMQ. Raises TopicUnknown for what cannot be a name there."""
         if not is_topic_name(topic):
             raise TopicUnknown(f"{topic!r} cannot be a topic: 1 to {TOPIC_CHARS_MAX} of a-z A-Z 0-9 _ -")
         wire = topic.replace(".", "%") if self.names.is_own(topic) else topic
@@ -64,15 +64,15 @@ class WireNames:
         return wire
 
     def back(self, wire: str) -> str:
-        """As Delayline calls it."""
+        """The name in Delayline."""
         return wire.replace("%", ".") if wire.startswith(self._own) else wire
 
     def journal(self, topic: str) -> str:
-        """Where the owners of the shards of `topic` write what they do (`journal`), as RocketMQ calls it."""
+        """The topic, as RocketMQ names it, of the journals (`journal`) of the shards of `topic`."""
         return self.out(f"{self.names.cursor}.{topic}")
 
     def claim(self, name: str) -> str:
-        """Where who has claimed `name` writes what it does, a queue on each broker, as RocketMQ calls it."""
+        """The topic, as RocketMQ names it, of the journals of the claim of `name`: a queue on each broker."""
         return self.out(f"{self.names.namespace}.claim.{name}")
 
     def is_users(self, wire: str) -> bool:

@@ -1,13 +1,13 @@
-"""Who owns a shard: claims, what is read back, and what a crash left half done.
+"""Takes shards over: claims them, reads back what earlier owners wrote, and finishes a step that a crash cut off.
 
-    1. the journal names the last session; it is not in its broker's list any more, or has released the shard
+    1. the journal names the last session; its broker does not list it any more, or it has released the shard
     2. a claim is appended; of several claims of a term the first one in the journal counts
-    3. `landing_s` passes, unless the shard was released: what the broker had read of the last session lands
-    4. the journal is read again. Of a step that is not done, the first deliveries decide: they are in the
-       target, and then the rest is written as far as it is missing, or they do not, and the step has not happened
-    5. `Kept`: nothing is open
+    3. `landing_s` passes, unless the shard was released: the broker stores what it had read from the last session
+    4. the journal is read again. The first deliveries of a step that is not done decide. If the target has them, what
+       is missing of the rest is written; if not, the step has not happened
+    5. `Kept` is appended: nothing is open
 
-Reading before the claim and the wait would miss what lands meanwhile: delivered twice.
+A read before the claim and the wait would miss what is stored meanwhile: delivered twice.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,7 @@ from delayline.errors import UnknownFormat
 from delayline.process import logs
 from delayline.records.message import Shard
 from mq.errors import QueueError, QueueUnavailable
+from mq.rocketmq import trouble
 from mq.rocketmq.body import has_mark, marked
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import (
@@ -47,8 +48,8 @@ log = logs.get(__name__)
 
 @dataclass
 class Holding:
-    """A shard that is ours. `lock` is held by who writes for it. `ends` are offsets behind which none of our own
-    messages stands yet, by queue, and when that was known (monotonic seconds)."""
+    """A shard that is ours. Hold `lock` while you write for it. `ends`, by queue: an offset from which on the queue
+    has none of our messages yet, and when that was known (monotonic seconds)."""
 
     shard: Shard
     session: Session
@@ -58,7 +59,7 @@ class Holding:
     number: int = 0
     is_recovered: bool = False
     is_landed: bool = False
-    """Whether what the last session had on its way has had its time to land."""
+    """Whether requests of the last session have had their time (`landing_s`) to be stored."""
     is_being_taken: bool = True
     ends: dict[Queue, tuple[int, float]] = field(default_factory=dict)
     lock: RLock = field(default_factory=RLock)
@@ -185,7 +186,7 @@ class Ownership:
     def _finish(self, holding: Holding, step: ShardStep) -> bytes | None:
         """Carry out the rest of a step that has happened; the cursor that counts now."""
         decides = step.decides
-        if decides is not None and not self._stands(decides, step.mark(holding.name, step.writes.index(decides))):
+        if decides is not None and not self._is_written(decides, step.mark(holding.name, step.writes.index(decides))):
             log.info(
                 "a step that had not happened is left out", topic=holding.shard.topic, shard=holding.shard.partition
             )
@@ -193,16 +194,16 @@ class Ownership:
         written = 0
         for index, write in enumerate(step.writes):
             mark = step.mark(holding.name, index)
-            if write.members is not None and not self._stands(write, mark):
+            if write.members is not None and not self._is_written(write, mark):
                 self._send(holding.session, write, mark)
                 written += 1
         log.info("a step was finished", topic=holding.shard.topic, shard=holding.shard.partition, batches=written)
         return step.cursor
 
-    def _stands(self, write: Write, mark: str) -> bool:
+    def _is_written(self, write: Write, mark: str) -> bool:
         """Whether a batch with this mark is in its queue. What was trimmed or expired behind `since` cannot be known:
         raises QueueUnavailable."""
-        with self._cluster.telling(f"reading back {write.topic}"):
+        with self._cluster.translated_errors(f"reading back {write.topic}"):
             end = self._reader.max_offset(write.queue)
         begin = write.since
         while begin < end:
@@ -216,7 +217,7 @@ class Ownership:
         assert write.members is not None
         members = [BatchMember(body, text) for body, text in write.members]
         batch = [marked(members[0], mark), *members[1:]]
-        with self._cluster.telling(f"finishing a step in {write.topic}"):
+        with self._cluster.translated_errors(f"finishing a step in {write.topic}"):
             session.requests.send_batch_later(write.queue, batch, born_ms=write.born_ms).result()
 
     # --- the journal
@@ -228,7 +229,8 @@ class Ownership:
         try:
             sent = session.requests.send_batch(journal, [encode(record)])
         except RocketmqError as error:
-            session.end()
+            if not trouble.is_not_stored(error):
+                session.end()
             raise QueueUnavailable(f"writing the journal {journal.topic}: {error}") from error
         self._stamped(sent, journal, sent_s)
         return sent.answer.queue_offset + 1

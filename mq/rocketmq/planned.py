@@ -45,7 +45,7 @@ class PlannedReads:
         self._client = Client(settings.client())
         self.cluster = RocketmqCluster(settings, self._client, clock)
         self._journals = Journals(self.cluster, self._client.broker)
-        self._translated = self.cluster.telling
+        self._translated_errors = self.cluster.translated_errors
 
     def close(self) -> None:
         self.cluster.close()
@@ -64,12 +64,12 @@ class PlannedReads:
     def since(self, topic: str, partition: str, stored_ms: int) -> int:
         """The offset of the first record that was stored then or later; behind the last one where there is none."""
         queue = self._queue(topic, partition)
-        with self._translated(f"looking for a time in {queue.topic}"):
+        with self._translated_errors(f"looking for a time in {queue.topic}"):
             return self._client.broker.offset_at(queue, stored_ms)
 
     def is_compacted(self, found: TopicOnBrokers) -> bool:
         """Whether a broker keeps the topic's last message of each key alone (RIP-48)."""
-        with self._translated(f"asking for attributes of {found.wire}"):
+        with self._translated_errors(f"asking for attributes of {found.wire}"):
             found_on = [self._client.admin.topic_attributes(found.wire, broker) for broker in found.brokers]
         return any(one.get("cleanup.policy", "").upper() == "COMPACTION" for one in found_on)
 
@@ -107,7 +107,7 @@ class PlannedReads:
     def _pull(self, queue: Queue, offset: int, records_max: int) -> Pulled:
         """Raises QueueUnavailable: a broker that starts again is not in any route."""
         try:
-            with self._translated(f"reading {queue.topic}, {queue.broker}:{queue.queue_id}"):
+            with self._translated_errors(f"reading {queue.topic}, {queue.broker}:{queue.queue_id}"):
                 return self._client.broker.pull(queue, offset, messages_max=records_max)
         except QueueError as error:
             raise QueueUnavailable(str(error)) from error

@@ -22,6 +22,7 @@ from mq.rocketmq.buffers import OwnTopics
 from mq.rocketmq.claim import RocketmqClaim
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import Journals, State
+from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.membership import SessionMembership
 from mq.rocketmq.naming import place_of
 from mq.rocketmq.ownership import Holding, Ownership
@@ -30,8 +31,10 @@ from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.sink import RocketmqSink
 from mq.rocketmq.source import RocketmqSource
 from mq.rocketmq.stamps import Stamps
+from rocketmq.client.broker import Sent
 from rocketmq.client.client import Client
 from rocketmq.wire.bodies import Queue
+from rocketmq.wire.codes import Answer
 
 WAIT_SLICE_S = 5.0
 """Of a wait for several queues: a pull that is not needed any more waits at its broker for so long."""
@@ -62,7 +65,8 @@ class RocketmqQueue:
         self._brokers = BrokerClock(clock)
         self._stamps = Stamps(requests, self._brokers, clock)
         self._making = Making(settings.group_topics_max, clock)
-        self._appends = Appends(settings, self._cluster, requests, clock)
+        self._ends = LogEnds()
+        self._appends = Appends(settings, self._cluster, requests, clock, self._ends)
         self._asking = ThreadPoolExecutor(BROKERS_ASKED_MAX, thread_name_prefix="rocketmq-owners")
         self.members: WeakSet[SessionMembership] = WeakSet()
         self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
@@ -85,22 +89,28 @@ class RocketmqQueue:
             self._stamps,
             writer,
             self._clock,
-            source.tell,
+            source.notify,
         )
         source.on_poll, source.on_release, source.on_close = member.alive, member.release, member.close
         self.members.add(member)
         return source, self._sink(writer, member.hold, lambda: member.patience_s)
 
     def _ownership(self) -> Ownership:
-        requests, stamped = self._client.broker, self._stamps.sent
-        return Ownership(self._settings, self._cluster, self._journals, requests, self._rest, stamped, self._clock)
+        requests, noted = self._client.broker, self._noted
+        return Ownership(self._settings, self._cluster, self._journals, requests, self._rest, noted, self._clock)
+
+    def _noted(self, sent: Sent, journal: Queue, sent_s: float) -> None:
+        """A journal's record was stored; what is stored less safely than its broker is set to is not counted on."""
+        if sent.code == Answer.SUCCESS:
+            self._ends.stored(journal, sent.answer.queue_offset)
+        self._stamps.sent(sent, journal, sent_s)
 
     def _sink(
         self, writer: str, hold: Callable[[Shard], Holding | None], patience_s: Callable[[], float | None]
     ) -> RocketmqSink:
         batches = Batches(self._settings, self._cluster, self._buffers, self._making)
-        rest, stamped = self._closing.wait, self._stamps.sent
-        return RocketmqSink(writer, self._cluster, batches, hold, self._clock, rest, stamped, patience_s)
+        rest, noted = self._closing.wait, self._noted
+        return RocketmqSink(writer, self._cluster, batches, hold, self._clock, rest, noted, patience_s)
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by those who opened them."""
@@ -119,7 +129,7 @@ class RocketmqQueue:
         return self._cluster.wait_readable(broker, self._settings.request_timeout_s, self._rest)
 
     def _rest(self, seconds: float) -> None:
-        """Wholly: who would go on before that, because the queue is being closed, hears QueueClosed."""
+        """The whole time. Raises QueueClosed if the queue is closed meanwhile."""
         if self._closing.wait(seconds):
             raise QueueClosed("the queue is closed")
 
@@ -157,7 +167,7 @@ class RocketmqQueue:
                 return False
 
     def _has_grown(self, topic: str, queues: Mapping[Queue, int], wait_s: float) -> bool:
-        with self._cluster.telling(f"waiting for {topic}"):
+        with self._cluster.translated_errors(f"waiting for {topic}"):
             pulls = {
                 self._client.broker.pull_later(queue, offset, messages_max=1, wait_s=wait_s)
                 for queue, offset in queues.items()
@@ -229,7 +239,7 @@ class RocketmqQueue:
         return None if held.is_writable else f"topic {shard.topic!r} may not be written on {place.broker}"
 
     def trouble(self) -> str | None:
-        """Brokers mend themselves, or say so for each shard."""
+        """None: brokers recover by themselves, or each of their shards reports its trouble."""
         return None
 
     def identity(self) -> str:
@@ -280,7 +290,7 @@ class RocketmqQueue:
         that do not answer soon are left out with their shards."""
         self._check()
         of_broker: dict[str, list[tuple[Shard, Queue]]] = defaultdict(list)
-        for shard, journal in self._cluster.shards(self._cluster.recall):
+        for shard, journal in self._cluster.shards(self._cluster.remembered):
             of_broker[journal.broker].append((shard, journal))
         asked = [self._asking.submit(self._owners_of, journals) for journals in of_broker.values()]
         answered, _ = wait(asked, OWNERS_S)

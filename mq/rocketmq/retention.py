@@ -1,8 +1,8 @@
 """Whether messages wait longer than their broker keeps them.
 
-RocketMQ deletes by age alone, after `fileReservedTime` hours, whatever waits in it. A shard whose oldest pending
-record has used up two thirds of that is said in the log, with what can be done; when the record is gone, the shard
-stalls.
+RocketMQ deletes records by age alone, after `fileReservedTime` hours, even if they are pending. When a shard's oldest
+pending record reaches two thirds of that age, a warning in the log names the shard and the remedy. When the record is
+deleted, the shard stalls.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from mq.rocketmq.ownership import Holding
 from rocketmq.wire.bodies import Queue
 
 LOOK_S = 60.0
-SAID_AGAIN_S = 3600.0
+WARN_AGAIN_S = 3600.0
 SHARE_MAX = 2 / 3
 
 log = logs.get(__name__)
@@ -28,7 +28,7 @@ class RetentionWatch:
         self._cluster = cluster
         self._clock = clock
         self._looked_s = float("-inf")
-        self._said_s: dict[Queue, float] = {}  # by queue of a buffer; bounded by the shards
+        self._warned_s: dict[Queue, float] = {}  # by queue of a buffer; bounded by the shards
 
     def look(self, holdings: Iterable[Holding]) -> None:
         """At all of them, once a minute."""
@@ -45,9 +45,9 @@ class RetentionWatch:
     def _look_at(self, holding: Holding, now_s: float) -> None:
         queue = self._cluster.buffer_queue(holding.shard)
         age_s, kept_s = self._age_s(holding, queue), self._cluster.kept_s(queue.broker)
-        is_said = now_s - self._said_s.get(queue, float("-inf")) < SAID_AGAIN_S
-        if age_s > kept_s * SHARE_MAX and not is_said:
-            self._said_s[queue] = now_s
+        is_repeat = now_s - self._warned_s.get(queue, float("-inf")) < WARN_AGAIN_S
+        if age_s > kept_s * SHARE_MAX and not is_repeat:
+            self._warned_s[queue] = now_s
             log.warning(
                 "messages wait nearly as long as their broker keeps them: raise fileReservedTime",
                 topic=holding.shard.topic,

@@ -64,14 +64,15 @@ class Session:
         self._pinned = client.pinned(broker, pushed)
         self.requests = self._pinned.broker
         try:
-            self.run = _run(client, broker)
+            self.run = run_of(client, broker)
             self.beat()
         except BaseException:
             self.end()
             raise
 
     run: bytes
-    """Of the broker, while the session lasts: one that was started anew may have lost what it had acknowledged."""
+    """Of the broker, while the session lasts: one that was started anew, or has become the master, may lack what was
+    acknowledged before."""
 
     @property
     def is_open(self) -> bool:
@@ -150,10 +151,14 @@ def writer_of(session: str) -> tuple[str, str]:
     return name.rpartition("~")[0], address
 
 
-def _run(client: Client, broker: str) -> bytes:
-    """Since when the broker runs; unlike any other where it may not be asked. Raises RocketmqError."""
+def run_of(client: Client, broker: str) -> bytes:
+    """Since when the broker runs, and since which election where a controller holds them: a master that was a replica
+    in between has thrown away what the other lacked. Unlike any other where it may not be asked. Raises
+    RocketmqError."""
     try:
         booted_ms = client.admin.runtime(broker).get("bootTimestamp")
+        is_elected = client.admin.configuration(broker).get("enableControllerMode") == "true"
+        epoch = f" {client.admin.master_epoch(broker)}" if is_elected else ""
     except NotAllowed:
         booted_ms = None
-    return uuid4().bytes if booted_ms is None else booted_ms.encode()
+    return uuid4().bytes if booted_ms is None else f"{booted_ms}{epoch}".encode()

@@ -7,10 +7,10 @@ RocketMQ stores a batch in one queue wholly or not at all, and nothing over seve
     3. everything else, in the order of `batches`
     4. `done`, in the journal; the commit does not wait for it
 
-A crash at any point leaves what `ownership` finds and finishes, or finds not to have happened. The parts of several
-shards go side by side, each whole by itself, and one that fails leaves the others alone. What is of unknown fate ends
-the session: then the broker takes nothing more from it, and what has landed by then is read back. Where there are
-several brokers, one that does not answer is waited for by its own shards alone (`Session.is_answered`).
+After a crash at any point `ownership` finishes the step, or finds that it has not happened. The parts of several
+shards are sent side by side; each happens or not by itself, and a failed one does not affect the others. A request of
+unknown fate ends the session: the broker then takes nothing more from it, and what it has stored is read back. If one
+of several brokers does not answer, only its own shards wait for it (`Session.is_answered`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,14 +51,15 @@ BUSY_S = 5.0
 """How long a broker may be too busy to take something before a commit gives up."""
 BUSY_PAUSE_S = 0.02
 ENDS_FRESH_S = 30.0
-"""For so long, where a queue ended is remembered; then it is asked again, so that little is read back."""
+"""How long the end of a queue is remembered. Then it is asked for again, so that a takeover reads back little."""
 
 log = logs.get(__name__)
 
 
 @dataclass(slots=True)
 class Part:
-    """A shard's part, and how far it is. `happened`: it counts, whatever comes. With a `failure` it stays behind."""
+    """A shard's part, and how far it is. `happened`: it counts, whatever fails later. After a `failure` nothing more
+    of it is sent."""
 
     batch: ShardBatch
     holding: Holding
@@ -95,8 +96,9 @@ class RocketmqSink:
         stamped: Stamped,
         patience_s: Callable[[], float | None],
     ) -> None:
-        """`hold` gives a shard that is assigned to the worker, taken where it has not been; None for others.
-        `patience_s` is for a broker's answer, before other brokers' shards go on; None where there are no others."""
+        """`hold` takes a shard that is assigned to the worker, unless it has it, and returns it; None for others.
+        `patience_s` is how long a broker's answer is waited for before other brokers' shards go on; None if there are
+        no others."""
         self._writer = writer
         self._cluster = cluster
         self._batches = batches
@@ -134,7 +136,7 @@ class RocketmqSink:
     # --- who may commit
 
     def _held(self, batch: DispatchBatch) -> tuple[dict[Shard, Holding], dict[Shard, Exception]]:
-        """The shards, and those that cannot be had now. Raises Fenced, CommitAborted."""
+        """The shards that are held, and why the others cannot be taken now. Raises Fenced, CommitAborted."""
         held: dict[Shard, Holding] = {}
         failures: dict[Shard, Exception] = {}
         fenced: list[Shard] = []
@@ -176,8 +178,8 @@ class RocketmqSink:
     # --- the step
 
     def carry_out(self, parts: Sequence[Part]) -> None:
-        """Parts of shards that are ours and recovered, whose locks the caller holds. Those that stay behind have a
-        `failure` afterwards. Raises CommitError where nothing was written."""
+        """Parts of shards that are ours and recovered, whose locks the caller holds. Those that failed have a
+        `failure` afterwards. Raises CommitError if nothing was written."""
         try:
             self._write_down(parts)
             for number in range(max((len(part.rounds) for part in parts), default=0)):
@@ -230,12 +232,12 @@ class RocketmqSink:
         return Write(*batch.queue, self._since(holding, batch.queue), members, batch.born_ms)
 
     def _since(self, holding: Holding, queue: Queue) -> int:
-        """An offset before which the batch will not stand. Raises QueueError."""
+        """The batch will not be stored before this offset. Raises QueueError."""
         known = holding.ends.get(queue)
         now_s = self._clock.monotonic_s()
         if known is not None and now_s - known[1] < ENDS_FRESH_S:
             return known[0]
-        with self._cluster.telling(f"asking for the end of {queue.topic}"):
+        with self._cluster.translated_errors(f"asking for the end of {queue.topic}"):
             asked = holding.session.requests.max_offset_later(queue)
             try:
                 end = asked.result(self._patience_s())
@@ -279,7 +281,7 @@ class RocketmqSink:
         sends: Sequence[tuple[Part, QueueBatch]],
         landed: Callable[[Part, QueueBatch, Sent], None],
     ) -> None:
-        """All at once; what is refused for busyness again. Raises CommitError where nothing has been written."""
+        """All at once; what a busy broker refuses is sent again. Raises CommitError if nothing has been written."""
         until_s = self._clock.monotonic_s() + BUSY_S
         while sends:
             failed = self._attempt(sends, landed)
@@ -315,8 +317,8 @@ class RocketmqSink:
         return failed
 
     def _heed(self, parts: Sequence[Part], failed: Sequence[Failed]) -> None:
-        """Leave these parts behind. Raises CommitError where no part has happened, and every failure is a certain
-        one."""
+        """Send no more of these parts. Raises CommitError if no part has happened, and the failed ones are
+        certainly not stored."""
         unknown = [item for item in failed if not trouble.is_not_stored(item.error)]
         if failed and not unknown and not any(part.happened or part.failure for part in parts):
             raise self._failure(failed[0])

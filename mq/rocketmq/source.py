@@ -1,7 +1,7 @@
 """Source: the shards of the membership, each read by one pull at a time that waits at the end of its queue.
 
-Pulls go over the connections that everything but sessions shares. What a pull brings after its shard was sought
-elsewhere, paused or let go is dropped.
+Pulls go over the connections that everything but sessions shares. The answer to a pull is dropped if its shard was
+repositioned or released meanwhile.
 """
 
 from collections import deque
@@ -16,7 +16,8 @@ from delayline.process import logs
 from delayline.records.message import Shard
 from mq.broker_clock import BrokerClock
 from mq.contract import Assigned, ClockOffset, Event, Fetched, Lost, OutOfRange, Unreadable
-from mq.errors import QueueClosed, QueueError
+from mq.errors import PartitionUnknown, QueueClosed, QueueError
+from mq.rocketmq import trouble
 from mq.rocketmq.body import to_body
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.naming import place_of
@@ -26,7 +27,8 @@ from rocketmq.errors import RocketmqError, WireError
 from rocketmq.wire.bodies import Queue
 
 RECORDS_AT_ONCE = 2000
-"""What one poll brings at most: the next commit waits until the worker, busy with these, sees that one has ended."""
+"""That one poll returns at most: while the worker handles them, it does not see that a commit has ended, and the next
+one waits."""
 PULL_RECORDS = 1000
 PULL_WAIT_S = 15.0
 AGAIN_S = 0.2
@@ -38,8 +40,8 @@ Record = tuple[int, int, bytes]
 
 @dataclass(slots=True)
 class _QueueReader:
-    """Where reading of an assigned shard stands; `offset`, of the next pull, is None before its first seek. `turn`
-    tells what was asked before a seek from what was asked after it."""
+    """How far an assigned shard is read. `offset`, of the next pull, is None before the first seek. `turn` counts the
+    seeks: the answer to a pull of an earlier turn is dropped."""
 
     shard: Shard
     queue: Queue
@@ -77,7 +79,7 @@ class RocketmqSource:
         self._clock = clock
         self._brokers = brokers
         self._changed = Condition()
-        self._told: deque[Event] = deque()  # bounded by changes of the group between two polls
+        self._queued: deque[Event] = deque()  # for the next poll; bounded by changes of the group between two polls
         self._pulled: deque[Callable[[], Event | None]] = deque()  # one for each shard at most
         self._readers: dict[Shard, _QueueReader] = {}
         self._woken = False
@@ -86,10 +88,10 @@ class RocketmqSource:
         self.on_release: Callable[[Sequence[Shard]], None] = lambda _: None
         self.on_close: Callable[[], None] = lambda: None
 
-    def tell(self, event: Event) -> None:
-        """Of the membership's thread."""
+    def notify(self, event: Event) -> None:
+        """The next poll returns the event. Any thread."""
         with self._changed:
-            self._told.append(event)
+            self._queued.append(event)
             self._changed.notify()
 
     # --- Source
@@ -110,11 +112,11 @@ class RocketmqSource:
                 self._changed.wait_for(self._stirred, min(left_s, AGAIN_S))
 
     def _stirred(self) -> bool:
-        return bool(self._told or self._pulled or self._woken or self._closed)
+        return bool(self._queued or self._pulled or self._woken or self._closed)
 
     def _events(self, records_max: int) -> list[Event]:
         with self._changed:
-            events, self._told = list(self._told), deque()
+            events, self._queued = list(self._queued), deque()
             pulled, self._pulled = list(self._pulled), deque()
         for event in events:
             self._heed(event)
@@ -131,7 +133,7 @@ class RocketmqSource:
                 self._readers.pop(shard, None)
 
     def _fetched(self, records_max: int) -> list[Event]:
-        """What has been pulled, at most so many records, from the shard that has waited longest on."""
+        """At most so many of the records that were pulled, those of the shard first that has waited longest."""
         found: list[Event] = []
         for shard, reader in list(self._readers.items()):
             if records_max <= 0:
@@ -171,7 +173,7 @@ class RocketmqSource:
             self._changed.notify()
 
     def _take(self, reader: _QueueReader, turn: int, future: "Future[Pulled]") -> Event | None:
-        """What a pull has brought, unless that is not wanted any more."""
+        """The answer to a pull goes into its reader, unless the shard was repositioned or released meanwhile."""
         if reader.turn != turn or self._readers.get(reader.shard) is not reader:
             return None
         reader.pulling = False
@@ -181,8 +183,7 @@ class RocketmqSource:
             reader.offset = None
             return Unreadable(reader.shard, f"{'.'.join(reader.shard)}: {error}")
         except RocketmqError as error:
-            self._failed(reader, error)
-            return None
+            return self._refused(reader, error)
         reader.end = max(reader.end, pulled.max_offset)
         if pulled.status is PullStatus.OFFSET_MOVED:
             return self._moved(reader, pulled)
@@ -191,6 +192,14 @@ class RocketmqSource:
             reader.waiting.extend((one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages)
             reader.offset = pulled.messages[-1].queue_offset + 1
         return None
+
+    def _refused(self, reader: _QueueReader, error: RocketmqError) -> Event | None:
+        """A broker that has no such queue (any more) will not have what waits there before it has the queue again."""
+        if not isinstance(trouble.queue_error(error, ""), PartitionUnknown):
+            self._failed(reader, error)
+            return None
+        reader.offset = None
+        return OutOfRange(reader.shard, f"{'.'.join(reader.shard)}: {error}")
 
     def _moved(self, reader: _QueueReader, pulled: Pulled) -> Event | None:
         """The broker does not have the offset; it may be stored, and not be readable yet."""
@@ -229,7 +238,7 @@ class RocketmqSource:
         low = self._cluster.low(reader.queue)
         if offset < low:
             reader.offset = None
-            self.tell(OutOfRange(shard, f"{'.'.join(shard)}: {offset} was trimmed, the log starts at {low}"))
+            self.notify(OutOfRange(shard, f"{'.'.join(shard)}: {offset} was trimmed, the log starts at {low}"))
 
     def _drop(self, reader: _QueueReader) -> None:
         reader.turn += 1

@@ -1,7 +1,7 @@
-"""What the brokers' clocks say, from what they have stored for us.
+"""Measures the brokers' clocks by the messages that they store for us.
 
-The answer to a send does not say when the message was stored; the message does, and can be looked at by its place in
-the commit log as soon as it is answered.
+The answer to a send does not contain the time at which the broker stored the message. The stored message does, and
+can be read by its place in the commit log as soon as the send is answered.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from rocketmq.wire.ids import decode_message_id
 from rocketmq.wire.stored import StoredMessage
 
 Stamped = Callable[[Sent, Queue, float], None]
-"""Hears of a batch that a broker has stored, and when it was sent (monotonic seconds)."""
+"""Is called with each batch that a broker has stored, and the time when it was sent (monotonic seconds)."""
 
 
 def first_place(sent: Sent) -> int:
@@ -50,4 +50,4 @@ class Stamps:
         try:
             self._requests.view_later(queue, first_place(sent)).add_done_callback(seen)
         except RocketmqError:
-            return  # another send will tell
+            return  # the next send is looked at instead

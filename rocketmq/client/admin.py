@@ -12,6 +12,7 @@ from rocketmq.wire.bodies import (
     MASTER_ID,
     Queue,
     decode_locked,
+    decode_master_epoch,
     decode_topic_attributes,
     encode_group,
     encode_locks,
@@ -95,6 +96,10 @@ class Administration:
         if not isinstance(found, dict):
             raise Malformed("figures of a broker that are no table")
         return {str(name): str(value) for name, value in found.items()}
+
+    def master_epoch(self, broker: str) -> int:
+        """Which election has made it the master (RIP-44). Raises Refused where there is no controller."""
+        return decode_master_epoch(self._ask(broker, Command(Request.GET_BROKER_EPOCH_CACHE)).body)
 
     def lock(self, broker: str, name: str, client_id: str) -> bool:
         """Whether the lock of this name, which ends by itself after a minute, is this client's on the broker now."""

@@ -28,8 +28,10 @@ class Pinned:
         self.group = GroupRequests(masters, clock)
 
     def to(self, address: str) -> BrokerConnection:
-        """The connection. Raises Unreachable where it has ended, or the broker is somewhere else now."""
+        """The connection. Raises Unreachable where it has ended, or the broker is somewhere else now: then it is
+        ended, for another process is the master, and what this one still takes may be undone."""
         if address != self._connection.name:
+            self.close()
             raise Unreachable(f"the broker has moved from {self._connection.name} to {address}")
         return self._connection
 

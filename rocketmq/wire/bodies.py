@@ -35,11 +35,13 @@ class QueueRange(NamedTuple):
 
 
 class BrokerAddresses(NamedTuple):
-    """Where a broker and its replicas are (`BrokerData`): by broker id, 0 is the master."""
+    """Where a broker and its replicas are (`BrokerData`): by broker id, 0 is the master. `has_acting_master`: a
+    replica may act for a master that is gone (`enableSlaveActingMaster`, RIP-32)."""
 
     cluster: str
     broker: str
     addresses: Mapping[int, str]
+    has_acting_master: bool = False
 
 
 class Route(NamedTuple):
@@ -50,8 +52,16 @@ class Route(NamedTuple):
     order_conf: str = ""
 
     def master_of(self, broker: str) -> str | None:
-        """The address that takes writes."""
-        return next((one.addresses.get(MASTER_ID) for one in self.brokers if one.broker == broker), None)
+        """The address that takes writes. Name servers show a replica that acts for its master as 0, and the topic
+        without the right to write (`RouteInfoManager.pickupTopicRouteData`): where both may be so there is none. A
+        topic that was made read-only looks the same, where replicas may act."""
+        found = next((one for one in self.brokers if one.broker == broker), None)
+        if found is None or (found.has_acting_master and not self._is_writable(broker)):
+            return None
+        return found.addresses.get(MASTER_ID)
+
+    def _is_writable(self, broker: str) -> bool:
+        return any(one.permission & Permission.WRITE for one in self.queues if one.broker == broker)
 
     def readable_queues(self, topic: str) -> list[Queue]:
         return [
@@ -132,7 +142,8 @@ def encode_cluster(brokers: Iterable[BrokerAddresses]) -> bytes:
 
 def _encoded(one: BrokerAddresses) -> dict[str, Any]:
     addresses = {str(number): address for number, address in one.addresses.items()}
-    return {"brokerAddrs": addresses, "brokerName": one.broker, "cluster": one.cluster}
+    found: dict[str, Any] = {"brokerAddrs": addresses, "brokerName": one.broker, "cluster": one.cluster}
+    return found | ({"enableActingMaster": True} if one.has_acting_master else {})
 
 
 def _queue_range(found: Mapping[str, Any]) -> QueueRange:
@@ -151,7 +162,16 @@ def _addresses(found: Mapping[str, Any]) -> BrokerAddresses:
         addresses = {int(number): str(address) for number, address in table.items()}
     except ValueError:
         raise Malformed("brokerAddrs with a key that is no number") from None
-    return BrokerAddresses(_text(found, "cluster"), _text(found, "brokerName"), addresses)
+    acts = found.get("enableActingMaster") is True
+    return BrokerAddresses(_text(found, "cluster"), _text(found, "brokerName"), addresses, acts)
+
+
+def decode_master_epoch(body: bytes | memoryview) -> int:
+    """Of GET_BROKER_EPOCH_CACHE (`EpochEntryCache`): of the last election. Raises Malformed."""
+    epochs = [_number(one, "epoch") for one in _objects(loads_object(body), "epochList")]
+    if not epochs:
+        raise Malformed("a broker without an epoch")
+    return max(epochs)
 
 
 # --- locks, heartbeats, members

@@ -68,6 +68,7 @@ class Request(IntEnum):
     RECALL_MESSAGE = 370, "Cancel a timer message."
     QUERY_ASSIGNMENT = 400, "Which queues a client has, where the broker decides it."
     SET_MESSAGE_REQUEST_MODE = 401, "Pull or POP, for a group."
+    GET_BROKER_EPOCH_CACHE = 1007, "Elections of a broker's masters, and where in the log each begins."
     POP_MESSAGE = 200050, "Messages, hidden from others for a while."
     ACK_MESSAGE = 200051, "One of them is done."
     PEEK_MESSAGE = 200052, "Messages, without hiding them."

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, TypeVar
@@ -32,8 +32,22 @@ class Ran(NamedTuple):
     err: str
 
 
-def run(*arguments: str, cwd: Path = ROOT, stdin: bytes = b"", **settings: str) -> Ran:
+def run(*arguments: str, **settings: str) -> Ran:
     """`delayline ARGUMENTS`, with settings as environment variables."""
+    return _ran(arguments, settings)
+
+
+def run_in(folder: Path, /, *arguments: str, **settings: str) -> Ran:
+    """The same, in a folder."""
+    return _ran(arguments, settings, folder)
+
+
+def run_with_input(stdin: bytes, /, *arguments: str, **settings: str) -> Ran:
+    """The same, which reads `stdin`."""
+    return _ran(arguments, settings, stdin=stdin)
+
+
+def _ran(arguments: Sequence[str], settings: Mapping[str, str], cwd: Path = ROOT, stdin: bytes = b"") -> Ran:
     environ = environment(**variables(settings))
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         given.write(stdin)

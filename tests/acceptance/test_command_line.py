@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.asking import DELAYLINE, answer_of, run, wait_for
+from tests.acceptance.asking import DELAYLINE, answer_of, run, run_in, run_with_input, wait_for
 from tests.fault.server import Server, read_topic
 from tests.ports import free_port
 from tests.tiers import sample
@@ -32,7 +32,7 @@ def test_send_without_a_delay_reports_that_it_is_delivered(shared: Server) -> No
 
 
 def test_bytes_that_are_no_text_arrive_as_they_are(shared: Server) -> None:
-    run("send", "raw", "-", stdin=b"\xff\x00\xfe", url=shared.url)
+    run_with_input(b"\xff\x00\xfe", "send", "raw", "-", url=shared.url)
     ran = run("tail", "raw", "--no-follow", "--json", url=shared.url)
     assert answer_of(ran)["value_base64"] == "/wD+"
 
@@ -49,7 +49,7 @@ def test_what_is_typed_is_what_arrives(shared: Server, value: str) -> None:
 
 def test_tail_reports_that_the_server_stopped(server: Server) -> None:
     run("send", "orders", "x", url=server.url)
-    command = [DELAYLINE, "tail", "orders", "--url", server.url]
+    command = [str(DELAYLINE), "tail", "orders", "--url", server.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tailing:
         assert tailing.stdout is not None
         line = tailing.stdout.readline()
@@ -185,7 +185,7 @@ def test_every_command_explains_itself(command: list[str]) -> None:
 
 def test_config_check_shows_every_layer_and_where_it_comes_from(tmp_path: Path) -> None:
     (tmp_path / "delayline.toml").write_text('data_dir = "[/x]"\n[api]\nport = 9000\nbody_bytes_max = "1MiB"\n')
-    ran = run("config", "check", cwd=tmp_path, api__port="9001")
+    ran = run_in(tmp_path, "config", "check", api__port="9001")
     rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines()}
     assert rows["api.port"] == ["9001", "DELAYLINE_API__PORT"]
     assert rows["api.body_bytes_max"] == ["1MiB", str(tmp_path / "delayline.toml")]
@@ -224,7 +224,7 @@ BEARER = (
 
 @pytest.mark.parametrize("command", ["worker", "api", "doctor"])
 def test_without_a_token_a_command_reports_at_once_what_is_missing(tmp_path: Path, command: str) -> None:
-    ran = run(command, cwd=tmp_path, mq__properties=BEARER, **ON_KAFKA)
+    ran = run_in(tmp_path, command, mq__properties=BEARER, **ON_KAFKA)
     assert ran.code == 1
     assert "mq.properties: delayline.oauthbearer.token.file: No such file or directory" in ran.out + ran.err
 

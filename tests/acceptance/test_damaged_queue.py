@@ -9,7 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.asking import HTTP, Ran, answer_of, delivered, numbers, run, send, wait_delivered, wait_for
+from tests.acceptance.asking import (
+    HTTP,
+    Ran,
+    answer_of,
+    delivered,
+    numbers,
+    run,
+    run_in,
+    send,
+    wait_delivered,
+    wait_for,
+)
 from tests.acceptance.conftest import MakeServer
 from tests.acceptance.seen import seen
 from tests.fault.server import Server
@@ -51,7 +62,7 @@ def killed(killed_data: Path, make_server: MakeServer) -> Server:
 
 
 def serve(data: Path, *flags: str) -> Ran:
-    return run("serve", *flags, cwd=data.parent, data_dir=str(data), api__port=str(free_port()))
+    return run_in(data.parent, "serve", *flags, data_dir=str(data), api__port=str(free_port()))
 
 
 def cut_write_ahead_log(data: Path) -> None:

@@ -14,7 +14,7 @@ from delayline.config import Settings, load_settings
 from mq.contract import ClockOffset, TopicInfo
 from mq.kafka.admin.buffers import Change
 from mq.kafka.admin.cluster import Described
-from tests.acceptance.asking import Ran, run
+from tests.acceptance.asking import Ran, run_in
 from tests.fault.server import Server
 from tests.ports import free_port
 
@@ -27,7 +27,7 @@ def levels(ran: Ran) -> dict[str, str]:
 
 
 def doctor(cwd: Path, *options: str, **settings: str) -> Ran:
-    return run("doctor", *options, cwd=cwd, api__port=str(free_port()), store__disk_free_min="1MiB", **settings)
+    return run_in(cwd, "doctor", *options, api__port=str(free_port()), store__disk_free_min="1MiB", **settings)
 
 
 def test_a_fresh_machine_is_well(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_fresh_machine_is_well(tmp_path: Path) -> None:
 
 def test_beside_a_server_the_doctor_sees_it(shared: Server, tmp_path: Path) -> None:
     settings = {"data_dir": str(shared.data_dir), "api__port": str(shared.port), "store__disk_free_min": "1MiB"}
-    ran = run("doctor", cwd=tmp_path, **settings)
+    ran = run_in(tmp_path, "doctor", **settings)
     assert ran.code == 0, ran
     assert f"listens on 127.0.0.1:{shared.port}\n" in ran.out
     assert f"a process is at work in {shared.data_dir}/index" in ran.out
@@ -66,7 +66,7 @@ def test_a_queue_of_another_namespace_and_a_file_for_a_folder_are_failures(tmp_p
 
 def test_a_port_that_another_program_has_is_worth_a_word(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        ran = run("doctor", cwd=tmp_path, api__port=str(other.getsockname()[1]), store__disk_free_min="1MiB")
+        ran = run_in(tmp_path, "doctor", api__port=str(other.getsockname()[1]), store__disk_free_min="1MiB")
     assert ran.code == 0
     assert "warn  api.port: " in ran.out
     assert "-> a server needs it: choose another api.port" in ran.out
@@ -89,8 +89,8 @@ def test_a_queue_that_does_not_answer_is_a_failure_with_advice(tmp_path: Path) -
 
 def test_the_embedded_queue_needs_no_topics_made(tmp_path: Path) -> None:
     sentence = "nothing is needed: the embedded queue makes what it needs\n"
-    assert run("topics", "plan", cwd=tmp_path) == (0, sentence, "")
-    assert json.loads(run("topics", "plan", "--apply", "--json", cwd=tmp_path).out)["changes"] == []
+    assert run_in(tmp_path, "topics", "plan") == (0, sentence, "")
+    assert json.loads(run_in(tmp_path, "topics", "plan", "--apply", "--json").out)["changes"] == []
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.acceptance.asking import Ran, answer_of, run
+from tests.acceptance.asking import Ran, answer_of, run, run_in
 from tests.acceptance.on_kafka import PARTITIONS, settings_of
 from tests.ports import free_port
 
@@ -59,11 +59,11 @@ def test_the_doctor_lists_what_is_right_and_what_is_wrong(kafka: "Kafka", topic:
     settings = {**settings_of(kafka), "delay__topics": f"{topic},typo", "mq__topics_create": "false"}
     settings |= {"api__port": str(free_port()), "store__disk_free_min": "1MiB"}
     space = settings["namespace"]
-    before = run("doctor", "--json", cwd=tmp_path, **settings)
+    before = run_in(tmp_path, "doctor", "--json", **settings)
     assert before.code == 1, before
     assert findings(before)[f"{space}.buffer.{topic}"]["advice"].startswith("`delayline topics plan`")
     run("topics", "plan", "--apply", **settings)
-    found = findings(run("doctor", "--json", cwd=tmp_path, **settings))
+    found = findings(run_in(tmp_path, "doctor", "--json", **settings))
     assert found["brokers"] == {"level": "ok", "check": "brokers", "detail": "transaction.version 2", "advice": ""}
     assert found["delay.topics"]["level"] == "ok"
     assert found["protocol"]["level"] == "ok"
@@ -72,7 +72,7 @@ def test_the_doctor_lists_what_is_right_and_what_is_wrong(kafka: "Kafka", topic:
     assert found[f"{space}.buffer.{topic}"]["detail"] == f"{PARTITIONS} partitions"
 
     alter(kafka, f"{space}.buffer.{topic}", "cleanup.policy", "compact")
-    well = run("doctor", cwd=tmp_path, **{**settings, "delay__topics": topic})
+    well = run_in(tmp_path, "doctor", **{**settings, "delay__topics": topic})
     assert (well.code, well.err) == (0, "")
     assert f"warn  {space}.buffer.{topic}: cleanup.policy is compact, not delete\n" in well.out
     assert "one replica" in well.out

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.asking import answer_of, delivered, numbers, run, send, wait_delivered, wait_for
+from tests.acceptance.asking import answer_of, delivered, numbers, run, run_in, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
 from tests.fault.server import Server
 from tests.ports import free_port
@@ -57,7 +57,7 @@ def server(make_server: MakeServer, killed: Path) -> Server:
 
 def refusal(server: Server) -> str:
     data = server.data_dir
-    ran = run("serve", cwd=data.parent, data_dir=str(data), api__port=str(free_port()))
+    ran = run_in(data.parent, "serve", data_dir=str(data), api__port=str(free_port()))
     assert ran.code == DAMAGED, ran.err
     assert "delayline-links" not in ran.err
     return ran.err
@@ -158,7 +158,7 @@ def test_a_scrub_judges_as_a_start_does(server: Server, name: str, how: str) -> 
             os.mkfifo(path)
     code, output = scrub(server.data_dir)
     data = server.data_dir
-    started = run("serve", cwd=data.parent, data_dir=str(data), api__port=str(free_port()))
+    started = run_in(data.parent, "serve", data_dir=str(data), api__port=str(free_port()))
     assert (code, started.code) == (1, 1)
     assert str(path) in output
     assert str(path) in started.err

@@ -52,7 +52,7 @@ def test_the_server_prints_at_its_start_what_the_readme_describes(server: Server
 
 @pytest.mark.thorough
 def test_the_server_prints_its_port_where_any_may_be_taken(tmp_path: Path) -> None:
-    command = [DELAYLINE, "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
+    command = [str(DELAYLINE), "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as serving:
         assert serving.stdout is not None
         serving.stdout.readline()

@@ -12,7 +12,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from store.keys import FORMAT_ROW, encode_number
-from tests.acceptance.asking import HTTP, Ran, run, send, wait_delivered
+from tests.acceptance.asking import HTTP, Ran, run_in, send, wait_delivered
 from tests.acceptance.conftest import MakeServer
 from tests.fault.server import Server
 from tests.ports import free_port
@@ -27,7 +27,7 @@ def serve(tmp_path: Path) -> Serve:
 
     def attempt(*flags: str, **settings: str) -> Ran:
         ours = {"data_dir": str(tmp_path / "data"), "api__port": str(free_port())}
-        return run("serve", *flags, cwd=tmp_path, **{**ours, **settings})
+        return run_in(tmp_path, "serve", *flags, **{**ours, **settings})
 
     return attempt
 
@@ -187,7 +187,7 @@ def test_a_port_in_use_is_named_by_the_setting_that_it_comes_from(
         settings |= {"mq__bootstrap_servers": f"127.0.0.1:{free_port()}", setting.replace(".", "__"): str(port)}
         if command[0] == "proxy":
             settings |= {"proxy__kafka__port": str(free_port()), "proxy__kafka__nodes_max": "1"}
-        ran = run(*command, cwd=tmp_path, **settings)
+        ran = run_in(tmp_path, *command, **settings)
     last = ran.err.splitlines()[-1]
     assert last == f"delayline: port {port} on 127.0.0.1 is in use by another program; choose another with {setting}"
     assert (ran.code, ran.out) == (1, "")

@@ -136,7 +136,7 @@ def test_two_hundred_topics_are_ready_soon_after_a_start_and_all_deliver(server:
     server.start()
     seconds = server.wait_ready()
     names = {topic["name"] for topic in HTTP.get(f"{server.url}/v1/topics").json()["topics"]}
-    late = [topic for topic in topics if wait_for(lambda t=topic: _newest(server, t), bool) != ["x"]]  # type: ignore[misc]
+    late = [topic for topic in topics if wait_for(lambda t=topic: _newest(server, t), bool) != ["x"]]
     assert (late, set(topics) - names) == ([], set())
     assert seconds < READY_WITHIN_S
 

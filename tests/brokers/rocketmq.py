@@ -1,4 +1,4 @@
-"""A RocketMQ of one name server and one broker, or several masters, on free ports of 127.0.0.1.
+"""A RocketMQ of one name server and one broker, or several masters, with replicas or not, on free ports of 127.0.0.1.
 
 All can be stopped, killed, frozen and started again on the same ports and data. Every process is ended by its
 pid, and by its guard when this process ends in some other way. Output and data lie in .cache/brokers/run.
@@ -27,6 +27,8 @@ from tests.ports import free_range, is_listening
 VERSION = "5.5.0"
 BROKERS = ("broker-a", "broker-b", "broker-c")
 BROKER = BROKERS[0]
+PORTS_PER_BROKER = 3
+"""One on which it listens, the one two below (the VIP channel), and one for its replicas."""
 START_S = 120.0
 """Four to twelve on a quiet machine."""
 HERE = Path(__file__).parent
@@ -51,6 +53,10 @@ class Server:
         self.port = port
         self._command = command
         self._process = Guarded(log)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
 
     @property
     def log(self) -> Path:
@@ -94,41 +100,90 @@ class RocketMq:
         self,
         masters: int = 1,
         *,
+        replicas: int = 0,
         java_options: Sequence[str] = QUICK_START,
         broker_options: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        replicated: Mapping[str, str] | None = None,
+        name_server_properties: Mapping[str, str] | None = None,
+        has_controller: bool = False,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Leave `java_options` out where speed is measured. `properties` are added to those of brokers. Over `tls`
-        they are asked; `java_options` make them take it."""
+        """The first master has so many `replicas`; with a controller, in the name server, one of them may take its
+        place. Leave `java_options` out where speed is measured. `properties` are added to those of brokers,
+        `replicated` to those of the master that has replicas. Over `tls` they are asked; `java_options` make them
+        take it."""
         self._tls = tls
         self._lib = lib = jars()
         self._folder = folder = run_folder()
-        name_port, *ports = range(first := free_range(1 + 3 * masters), first + 1 + 3 * masters)
-        (folder / "names.conf").write_text(f"listenPort={name_port}\nkvConfigPath={folder}/kv.json\n")
+        nodes = [*((name, 0) for name in BROKERS[:masters]), *((BROKER, number) for number in range(1, 1 + replicas))]
+        count = 2 + PORTS_PER_BROKER * len(nodes)
+        name_port, self._controller_port, *ports = range(first := free_range(count), first + count)
         java = ["java", *_SMALL, *archive.options(lib), *java_options, f"-Drocketmq.home.dir={folder}"]
         java += [f"-Duser.home={folder}", f"-Drmq.logback.configurationFile={HERE}/rocketmq-logback.xml"]
         on = ["-cp", f"{lib}/*"]
         names = [*java, *_NAME_SERVER_HEAP, *on, "org.apache.rocketmq.namesrv.NamesrvStartup"]
-        broker = [*java, *broker_options, *_BROKER_HEAP, *on, "org.apache.rocketmq.broker.BrokerStartup"]
+        self._broker_command = [
+            *java,
+            *broker_options,
+            *_BROKER_HEAP,
+            *on,
+            "org.apache.rocketmq.broker.BrokerStartup",
+        ]
+        self._properties = {**(properties or {}), **(self._with_controller() if has_controller else {})}
+        self._replicated = replicated or {}
+        where = {"listenPort": str(name_port), "kvConfigPath": f"{folder}/kv.json"}
+        more = {**(name_server_properties or {}), **(self._controller() if has_controller else {})}
+        _write(folder / "names.conf", where | more)
         self.name_server = Server([*names, "-c", f"{folder}/names.conf"], name_port, folder / "names.log")
         self.brokers: dict[str, Server] = {}
-        for name, ha_port, port in zip(BROKERS[:masters], ports[1::3], ports[2::3], strict=True):
-            # The broker listens on port - 2 too (the VIP channel), and its replicas on another.
-            conf = Template((HERE / "rocketmq.conf").read_text()).substitute(
-                name=name, port=port, ha_port=ha_port, name_port=name_port, data=self.data(name)
-            )
-            more = "".join(f"{key}={value}\n" for key, value in (properties or {}).items())
-            (folder / f"{name}.conf").write_text(conf + more)
-            self.brokers[name] = Server([*broker, "-c", f"{folder}/{name}.conf"], port, folder / f"{name}.log")
+        self.replicas: list[Server] = []
+        for (name, number), port, ha_port in zip(
+            nodes, ports[2::PORTS_PER_BROKER], ports[1::PORTS_PER_BROKER], strict=True
+        ):
+            server = self._node(name, number, port, ha_port)
+            if number:
+                self.replicas.append(server)
+            else:
+                self.brokers[name] = server
+
+    def _node(self, name: str, number: int, port: int, ha_port: int) -> Server:
+        """Of a broker: 0 is its master, as long as no controller decides that."""
+        node = f"{name}-{number}" if number else name
+        conf = Template((HERE / "rocketmq.conf").read_text()).substitute(
+            name=name, port=port, ha_port=ha_port, name_port=self.name_server.port, data=self.data(node)
+        )
+        role = {"brokerId": str(number), "brokerRole": "SLAVE"} if number else {}
+        more = self._replicated if node == BROKER else {}
+        _write(file := self._folder / f"{node}.conf", {**self._properties, **role, **more}, conf)
+        return Server([*self._broker_command, "-c", str(file)], port, self._folder / f"{node}.log")
+
+    def _controller(self) -> dict[str, str]:
+        """Of the name server: the only controller (RIP-44)."""
+        return {
+            "enableControllerInNamesrv": "true",
+            "controllerDLegerGroup": "controllers",
+            "controllerDLegerPeers": f"n0-127.0.0.1:{self._controller_port}",
+            "controllerDLegerSelfId": "n0",
+            "controllerStorePath": str(self.data("controller")),
+        }
+
+    def _with_controller(self) -> dict[str, str]:
+        """Of brokers."""
+        return {"enableControllerMode": "true", "controllerAddr": f"127.0.0.1:{self._controller_port}"}
 
     @property
     def broker(self) -> Server:
         """The first one."""
         return self.brokers[BROKER]
 
+    @property
+    def nodes(self) -> list[Server]:
+        """Masters and replicas."""
+        return [*self.brokers.values(), *self.replicas]
+
     def data(self, broker: str) -> Path:
-        """What it stores."""
+        """What it stores; `broker-a-1` is the first replica of `broker-a`."""
         return self._folder / "data" / broker
 
     @property
@@ -147,6 +202,9 @@ class RocketMq:
         for broker in self.brokers.values():
             broker.start()
         self.wait_ready()
+        for replica in self.replicas:
+            replica.start()
+            self.wait_registered(replica)
 
     def wait_ready(self) -> None:
         """Until a client finds each broker, and the broker answers. Raises Unavailable."""
@@ -158,6 +216,22 @@ class RocketMq:
         with closing(Client(self.settings)) as client:
             self._wait(lambda: _answers(client, name), self.brokers[name])
 
+    def wait_registered(self, server: Server) -> None:
+        """Until the name server knows this master or replica. Raises Unavailable."""
+        with closing(Client(self.settings)) as client:
+            self._wait(lambda: server.address in _registered(client), server)
+
+    def master(self) -> Server:
+        """The first broker's; a controller may have elected a replica. Raises Unavailable."""
+        return self.wait_for_other_master(None)
+
+    def wait_for_other_master(self, former: Server | None) -> Server:
+        """Of the first broker, once it has another than that. Raises Unavailable."""
+        of_first = {one.address: one for one in (self.broker, *self.replicas) if one is not former}
+        with closing(Client(self.settings)) as client:
+            self._wait(lambda: client.admin.brokers().get(BROKER) in of_first, self.name_server)
+            return of_first[client.admin.brokers()[BROKER]]
+
     def _wait(self, is_there: Callable[[], bool], server: Server) -> None:
         until_s = time.monotonic() + START_S
         while not is_there():
@@ -168,7 +242,7 @@ class RocketMq:
 
     def close(self) -> None:
         """End both; the logs stay for a day."""
-        for server in (*self.brokers.values(), self.name_server):
+        for server in (*self.nodes, self.name_server):
             server.kill()
         shutil.rmtree(self._folder / "data", ignore_errors=True)
 
@@ -178,6 +252,14 @@ def _dump(file: Path) -> None:
     with closing(RocketMq(broker_options=[f"-XX:ArchiveClassesAtExit={file}"])) as first:
         first.start_as_is()
         first.broker.stop(archive.DUMP_S)
+
+
+def _write(file: Path, properties: Mapping[str, str], before: str = "") -> None:
+    file.write_text(before + "".join(f"{key}={value}\n" for key, value in properties.items()))
+
+
+def _registered(client: Client) -> set[str]:
+    return {address for one in client.names.cluster() for address in one.addresses.values()}
 
 
 def _answers(client: Client, broker: str) -> bool:

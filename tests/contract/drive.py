@@ -11,7 +11,7 @@ from delayline.buffer.cursor import Cursor
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES
 from mq.audited import decode_metadata
-from mq.contract import Append, Assigned, Event, Fetched, LogRecord, Position, ShardBatch, Sink, Source
+from mq.contract import Append, Assigned, Event, Fetched, LogRecord, Position, Queue, ShardBatch, Sink, Source
 from mq.embedded import EmbeddedQueue
 from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
@@ -60,7 +60,7 @@ def in_thread(call: Any, *args: Any) -> Thread:
 class Worker:
     """A worker that owns every shard of `orders`."""
 
-    queue: LocalQueue
+    queue: Queue
     name: str
     source: Source
     sink: Sink
@@ -86,7 +86,7 @@ def fetched(events: Sequence[Event]) -> dict[Shard, list[LogRecord]]:
     found: dict[Shard, list[LogRecord]] = {}
     for event in events:
         if isinstance(event, Fetched):
-            found.setdefault(event.shard, []).extend(event.records)
+            found.setdefault(event.shard, []).extend(map(LogRecord._make, event.records))
     return found
 
 

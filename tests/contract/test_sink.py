@@ -18,13 +18,12 @@ from tests.contract.drive import Worker, append, bodies, buffer, next_claim, sta
 SHARD = Shard("orders", "0")
 OTHER = Shard("orders", "1")
 RETRY = f"{NAMESPACE}.retry.billing"
-EVERYTHING = {
-    "deliveries": [Delivery(b"d")],
-    "appends": [b"r"],
-    "audit": [b"u"],
-    "dead": [b"x"],
-    "cross_partition": [Append(RETRY, "0", b"y")],
-}
+PARTS = ("deliveries", "appends", "audit", "dead", "cross_partition")
+
+
+def everything(shard: Shard, cursor: Cursor) -> ShardBatch:
+    """A shard's part of a commit, with one record of each of PARTS."""
+    return ShardBatch(shard, cursor, [Delivery(b"d")], [b"r"], [b"u"], [b"x"], [Append(RETRY, "0", b"y")])
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def in_group_topic(queue: LocalQueue, topic: str = RETRY) -> list[bytes]:
 def test_a_commit_makes_everything_true_at_once(queue: LocalQueue, worker: Worker) -> None:
     cursor = replace(worker.cursors[SHARD], next_offset=5, delivered_key=Key(7, 4), low_offset=3)
     worker.cursors[SHARD] = cursor
-    worker.commit(SHARD, **EVERYTHING)
+    worker.sink.commit([everything(SHARD, worker.cursors[SHARD])])
     assert written(queue) == [b"d", b"r", b"u", b"x", b"y"]
     assert queue.takeover(SHARD).cursor == cursor
 
@@ -156,7 +155,7 @@ def test_a_topic_that_is_no_groups_is_refused_and_the_shard_named(
     queue: LocalQueue, worker: Worker, topic: str
 ) -> None:
     batch = [
-        ShardBatch(OTHER, worker.cursors[OTHER], **EVERYTHING),
+        everything(OTHER, worker.cursors[OTHER]),
         ShardBatch(SHARD, worker.cursors[SHARD], cross_partition=[Append(topic, "0", b"e")]),
     ]
     with pytest.raises(DeliveryRefused) as refused:
@@ -179,7 +178,7 @@ def test_what_a_groups_topic_cannot_take_is_named_and_nothing_is_written(make_qu
     worker = start_worker(queue)
     room = b"x" * (101 if local(queue) else 101 + HEADER_ROOM_BYTES)
     batch = [
-        ShardBatch(OTHER, worker.cursors[OTHER], **EVERYTHING),
+        everything(OTHER, worker.cursors[OTHER]),
         ShardBatch(SHARD, worker.cursors[SHARD], cross_partition=[Append(RETRY, "0", room)]),
     ]
     with pytest.raises(DeliveryRefused) as refused:
@@ -233,11 +232,11 @@ def test_a_cursor_of_another_epoch_is_refused(queue: LocalQueue, worker: Worker,
         worker.sink.commit([ShardBatch(SHARD, replace(mine, owner_epoch=2 + change))])
 
 
-@pytest.mark.parametrize("part", EVERYTHING)
+@pytest.mark.parametrize("part", PARTS)
 def test_a_claim_that_brings_anything_along_is_refused(queue: LocalQueue, worker: Worker, part: str) -> None:
     claim = next_claim(queue, SHARD, "first")
     with pytest.raises(Fenced):
-        worker.sink.commit([ShardBatch(SHARD, claim, **{part: EVERYTHING[part]})])
+        worker.sink.commit([replace(ShardBatch(SHARD, claim), **{part: getattr(everything(SHARD, claim), part)})])
     assert written(queue) == []
 
 
@@ -248,7 +247,7 @@ def test_a_cursor_of_the_right_epoch_by_another_writer_is_refused(queue: LocalQu
 
 def test_where_one_shard_is_fenced_nothing_of_the_batch_is_written(queue: LocalQueue, worker: Worker) -> None:
     stale = replace(worker.cursors[SHARD], owner_epoch=9)
-    batch = [ShardBatch(OTHER, worker.cursors[OTHER], **EVERYTHING), ShardBatch(SHARD, stale, **EVERYTHING)]
+    batch = [everything(OTHER, worker.cursors[OTHER]), everything(SHARD, stale)]
     with pytest.raises(Fenced) as refused:
         worker.sink.commit(batch)
     assert refused.value.shards == [SHARD]
@@ -268,7 +267,7 @@ def test_after_a_refused_commit_offsets_go_on_without_a_gap(queue: LocalQueue, w
 def test_an_earlier_worker_is_fenced_before_the_next_one_has_claimed(queue: LocalQueue, worker: Worker) -> None:
     queue.open_worker("second")
     with pytest.raises(Fenced):
-        worker.commit(SHARD, **EVERYTHING)
+        worker.sink.commit([everything(SHARD, worker.cursors[SHARD])])
     assert written(queue) == []
 
 
@@ -341,5 +340,5 @@ def test_a_shard_twice_in_one_batch_is_a_bug(worker: Worker) -> None:
 def test_a_closed_sink_commits_nothing(queue: LocalQueue, worker: Worker) -> None:
     worker.sink.close()
     with pytest.raises(CommitAborted):
-        worker.commit(SHARD, **EVERYTHING)
+        worker.sink.commit([everything(SHARD, worker.cursors[SHARD])])
     assert written(queue) == []

@@ -25,7 +25,7 @@ EXPOSURE_MAX = 2.0
 
 def unit(path: Path) -> configparser.ConfigParser:
     read = configparser.ConfigParser(strict=False, interpolation=None)
-    read.optionxform = str  # type: ignore[assignment,method-assign]
+    read.optionxform = str  # type: ignore[assignment]  # as its documentation has it
     read.read_string(path.read_text())
     return read
 

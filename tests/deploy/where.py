@@ -3,12 +3,12 @@ Python, our code and its packages come from, in one line on the driver. The exit
 
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pyspark.sql import SparkSession
 
 
-def look(_: Iterator[int]) -> Iterator[tuple[str, str, str]]:
+def look(_: Iterable[int]) -> Iterator[tuple[str, str, str]]:
     import sys
 
     import confluent_kafka

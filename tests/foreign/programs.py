@@ -99,5 +99,5 @@ PROGRAMS: Mapping[str, Callable[[], list[str]]] = {
     "rskafka": _rust,
     "aiokafka": lambda: _python("aiokafka"),
     "kafka-python": lambda: _python("kafka_python"),
-    **{f"Java {version}": lambda version=version: java(version) for version in JAVA_VERSIONS},  # type: ignore[misc]
+    **{f"Java {version}": lambda version=version: java(version) for version in JAVA_VERSIONS},
 }

@@ -43,7 +43,7 @@ def test_a_configuration_error_that_is_none_of_ours_is_noticed(
 
 def test_a_worker_that_stands_still_is_noticed(tmp_path: Path) -> None:
     campaign = Buffers(Random(SEED), tmp_path)
-    campaign.bench.worker.turn = lambda: False  # type: ignore[method-assign]
+    campaign.bench.worker.turn = lambda: None
     with pytest.raises(Broken, match="not delivered"):
         campaign.judge()
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -30,6 +31,17 @@ class _Row:
     outcome: str
 
 
+class Wanted(TypedDict, total=False):
+    """What a message asks for beside its delay: fields of `Waiting`."""
+
+    own_id: str | None
+    request: tuple[str, str]
+    ttl_ms: int
+    every_ms: int
+    times: int
+    missed: str
+
+
 class WorkerMachine(RuleBasedStateMachine):
     """One shard, one worker, and what a user can see of both."""
 
@@ -47,13 +59,13 @@ class WorkerMachine(RuleBasedStateMachine):
 
     # --- messages
 
-    def _send(self, delay_ms: int, headers: list[Header], *, replaces: bool = False, **more: object) -> str:
+    def _send(self, delay_ms: int, headers: list[Header], *, replaces: bool = False, **more: Unpack[Wanted]) -> str:
         """It is due the delay after now; the model's id is the service's own."""
         directives = [(b"delay-ms", b"%d" % delay_ms), *headers]
         offset = self.bench.send(b"", *directives)
         message_id = f"orders.0.{offset}.{self._now_ms() + delay_ms}"
         self.ids.append(message_id)
-        message = Waiting(message_id, self._now_ms() + delay_ms, self.model.next_order(), **more)  # type: ignore[arg-type]
+        message = Waiting(message_id, self._now_ms() + delay_ms, self.model.next_order(), **more)
         return self._settled(self.model.send(message, replaces=replaces))
 
     @rule(delay_ms=DELAYS_MS.filter(bool), own_id=OWN_IDS, replaces=st.booleans())
@@ -90,8 +102,8 @@ class WorkerMachine(RuleBasedStateMachine):
         ]
         if own_id is not None:
             headers.append((b"delay-id", own_id.encode()))
-        series = {"every_ms": every_s * SECOND_MS, "times": times, "missed": missed, "own_id": own_id}
-        HITS["send a series", self._send(delay_ms, headers, **series)] += 1
+        came = self._send(delay_ms, headers, every_ms=every_s * SECOND_MS, times=times, missed=missed, own_id=own_id)
+        HITS["send a series", came] += 1
 
     # --- operations
 
@@ -123,7 +135,7 @@ class WorkerMachine(RuleBasedStateMachine):
     def reschedule(self, data: st.DataObject, delay_ms: int) -> None:
         ref = data.draw(st.sampled_from(self.ids[-5:]))
         came = self.model.reschedule(self.model.waiting.get(ref), self._now_ms() + delay_ms)
-        headers = [(b"delay-op", b"reschedule"), (b"delay-ms", b"%d" % delay_ms)]
+        headers: list[Header] = [(b"delay-op", b"reschedule"), (b"delay-ms", b"%d" % delay_ms)]
         self._operate("reschedule", ref, headers, came)
 
     # --- the shard

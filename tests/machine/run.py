@@ -43,7 +43,7 @@ def play(examples: int, steps: int) -> tuple[Counter[tuple[str, str]], str]:
     output = io.StringIO()
     try:
         with contextlib.redirect_stdout(output):
-            run_state_machine_as_test(WorkerMachine, settings=checked)  # type: ignore[no-untyped-call]
+            run_state_machine_as_test(WorkerMachine, settings=checked)
     except Exception as error:  # noqa: BLE001 - whatever the service throws is what the search has found
         return Counter(HITS), f"{error!r}\n" + "\n".join(getattr(error, "__notes__", []))
     return Counter(HITS), ""

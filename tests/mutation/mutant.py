@@ -36,7 +36,8 @@ def mutated(mutant: Mutant) -> ast.Module:
 def broken(rule: Rule, how: Operator) -> ast.Module:
     """The rule's module with the tagged node replaced."""
     tree = ast.parse(rule.source)
-    changed: ast.Module = _Breaking(rule.node(tree), how).visit(tree)
+    changed = _Breaking(rule.node(tree), how).visit(tree)
+    assert isinstance(changed, ast.Module)
     return ast.fix_missing_locations(changed)
 
 

@@ -112,10 +112,10 @@ def without(path: str) -> Operator:
         field, index = _step(path.rpartition(".")[2])
         if index is None:
             setattr(where, field, None)
-            return where  # type: ignore[no-any-return]
+            return where
         del getattr(where, field)[index]
         alone = isinstance(where, ast.BoolOp) and len(where.values) == 1
-        return where.values[0] if alone else where  # type: ignore[no-any-return]
+        return where.values[0] if alone else where
 
     whole = path.rpartition(".")[0]
     return at(whole, Operator(apply)) if whole else Operator(apply)
@@ -198,7 +198,7 @@ class _Filling(ast.NodeTransformer):
         found: Any = deepcopy(self._parts[int(node.id.removeprefix(_FILLED))])
         if hasattr(found, "ctx"):
             found.ctx = node.ctx
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 def _names_in(template: str) -> frozenset[str]:

@@ -101,7 +101,7 @@ def main(packages: Path, folder: Path) -> None:
     world.pass_on(60 * MINUTE_MS)
     world.write()
     due_ms = NOW_MS + MINUTE_MS
-    queue = Installation(None, folder / "data", [(b"delay", b"1m")])  # type: ignore[arg-type]
+    queue = Installation(None, folder / "data", [(b"delay", b"1m")])
     queue.write_audit([delivered(0, f"orders.0.0.{due_ms}", due_ms)], done_ms=due_ms + 5, next_offset=1, at_minute=10)
     archive = ["--reader", "parquet", "--input", "archive"]
     targets = ["--against", "targets", "--since", "36500d"]

@@ -39,7 +39,7 @@ def delivered(offset: int, message_id: str, due_ms: int) -> AuditRow:
 class Installation:
     """One shard, with records of these headers in its buffer, which its owner has passed; and the job's directory."""
 
-    def __init__(self, spark: "SparkSession", folder: Path, *records: Sequence[Header]) -> None:
+    def __init__(self, spark: "SparkSession | None", folder: Path, *records: Sequence[Header]) -> None:
         self.spark, self.folder, self.out = spark, folder, folder / "ledger"
         bodies = [encode_body(b"k", b"hello", headers) for headers in records]
         with self.opened() as queue:
@@ -73,6 +73,7 @@ class Installation:
         from reconcile.readers.embedded import EmbeddedReader
         from reconcile.spark.job import run as run_job
 
+        assert self.spark is not None, "made without Spark"
         clock = ManualClock(NOW_MS + at_minute * MINUTE_MS)
         reader = EmbeddedReader(self.folder, "delayline", clock)
         return run_job(JobSettings(output=str(self.out)), reader, LocalFiles(self.out), self.spark, clock, on_step)

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from delayline.clock import SystemClock
 from delayline.records.record import decode_body
+from mq.kafka.librdkafka.bodies import Headers
 from tests.acceptance.asking import wait_for
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Place:
         producer = self.producer()
         for body in bodies:
             record = decode_body(body)
-            headers = [(name.decode(), value) for name, value in record.headers]
+            headers: Headers = [(name.decode(), value) for name, value in record.headers]
             producer.produce(topic, record.value, record.key, partition, headers=headers)
         producer.flush()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-OPTIONS = {
+OPTIONS: dict[str, bool | float | int | str | None] = {
     "spark.driver.memory": "512m",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -59,7 +59,7 @@ def _session(java: list[str]) -> "Iterator[SparkSession]":
 
     options = OPTIONS | {"spark.driver.extraJavaOptions": " ".join([JAVA, *java])}
     session = SparkSession.Builder().master("local[1]").config(map=options).getOrCreate()
-    gateway: Any = session.sparkContext._gateway  # type: ignore[attr-defined]
+    gateway: Any = session.sparkContext._gateway
     yield session
     session.stop()
     if not any("AtExit" in option for option in java):

@@ -35,7 +35,7 @@ except Exception:
 def installation(tmp_path: Path) -> Path:
     """One message, which was delivered."""
     due_ms = NOW_MS + MINUTE_MS
-    made = Installation(None, tmp_path, [(b"delay", b"1m")])  # type: ignore[arg-type]
+    made = Installation(None, tmp_path, [(b"delay", b"1m")])
     made.write_audit([delivered(0, f"orders.0.0.{due_ms}", due_ms)], done_ms=due_ms + 5, next_offset=1, at_minute=10)
     return made.folder
 

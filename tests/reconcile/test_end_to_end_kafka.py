@@ -14,6 +14,7 @@ from delayline.clock import SystemClock
 from delayline.records.message import Key, MessageId
 from delayline.records.record import decode_body
 from delayline.schedule.rules import DEFAULT_RULES
+from mq.kafka.librdkafka.bodies import Headers
 from reconcile.logic.plan import Held
 from reconcile.repair import Repair, Verdict
 from reconcile.report.repair_plan import decode_repair_plan
@@ -112,7 +113,7 @@ def forge_a_decision(settings: "KafkaSettings", victim: MessageId) -> None:
     from confluent_kafka import Producer
 
     record = decode_body(encode_decision([Key(victim.due_ms, victim.offset)]))
-    headers = [(name.decode(), value) for name, value in record.headers]
+    headers: Headers = [(name.decode(), value) for name, value in record.headers]
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     buffer = settings.names.buffer(victim.shard.topic)
     producer.produce(buffer, record.value, partition=int(victim.shard.partition), headers=headers)

@@ -11,6 +11,7 @@ from itertools import accumulate
 from random import Random
 from typing import NamedTuple, Protocol
 
+from delayline.buffer.record import is_repeat
 from delayline.records.message import Key, Shard
 from store.errors import StoreFull
 from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
@@ -238,11 +239,11 @@ class SimulatedIndex:
     def next_due_ms(self) -> int | None:
         return min((key.due_ms for key in self._all()), default=None)
 
-    def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
-        present = self._all()
-        assert list(keys) == sorted(keys), "the contract: ascending"
-        assert all(key in present for key in keys), "the contract: present"
-        self._drop(keys, checkpoint)
+    def remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint) -> None:
+        present, gone = self._all(), list(map(Key._make, keys))
+        assert gone == sorted(gone), "the contract: ascending"
+        assert all(key in present for key in gone), "the contract: present"
+        self._drop(gone, checkpoint)
 
     def _drop(self, keys: Sequence[Key], checkpoint: Checkpoint | None = None) -> None:
         on_disk = [key for key in keys if self._memory.pop(key, None) is None]
@@ -274,6 +275,9 @@ class SimulatedIndex:
 
     def pending(self) -> int:
         return len(self._all())
+
+    def repeats(self) -> int:
+        return sum(is_repeat(entry.value) for entry in self._all().values())
 
     def histogram(self, buckets: Buckets) -> list[int]:
         slots = [buckets.slot(key.due_ms // 60_000) for key in self._all()]

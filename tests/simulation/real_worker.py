@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec
 
 from prometheus_client import CollectorRegistry
 
@@ -110,23 +110,26 @@ class Postponed(Future[Any]):
         return super().exception(timeout)
 
 
-class Committer:
+P = ParamSpec("P")
+
+
+class Committer(Executor):
     """The worker's committing thread without the thread: one thing after the other, but not at once."""
 
     def __init__(self, rnd: Random) -> None:
         self._rnd = rnd
         self._last = Postponed(lambda: None, rnd)
 
-    def submit(self, work: Callable[..., Any], *args: Any) -> Postponed:
+    def submit(self, work: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Postponed:
         self._last.carry_out()
-        self._last = Postponed(partial(work, *args), self._rnd)
+        self._last = Postponed(partial(work, *args, **kwargs), self._rnd)
         return self._last
 
-    def shutdown(self, *, cancel_futures: bool = False) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._last.carry_out()
 
 
-class Acquirer(Committer, Executor):
+class Acquirer(Committer):
     """The thread that takes shards over, without the thread."""
 
 

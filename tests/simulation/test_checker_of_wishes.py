@@ -177,7 +177,7 @@ def test_a_key_is_remembered_by_the_owner_that_saw_its_message_end(
 def series(first: Terms, taken_ms: int, **other: Any) -> list[Fact]:
     """Two deliveries of a message that is due at 1000; `other` are changes of the record between them."""
     one = message(0, 1000, first)
-    two = carried_on(one, 1, **({"due_ms": 2000, "terms": first._replace(occurrence=2, times_left=1)} | other))
+    two = carried_on(one, 1, 2000, terms=first._replace(occurrence=2, times_left=1))._replace(**other)
     return [one, CLAIM,
             commit(cursor(0), cursor(1, (1000, 0)), [row(one, "delivered", None, two.name)], taken_ms,
                    deliveries=[delivered(one)], appended=[two]),

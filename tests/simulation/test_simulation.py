@@ -43,9 +43,12 @@ def test_runs_under_different_seeds_differ() -> None:
 def as_clients_see_it(history: list[Fact]) -> list[Fact]:
     """Without cursors, outcome rows and clocks, and what owners were asked: what can be read from a buffer topic and
     from a target topic. Which names are in use follows from the rows."""
-    hidden = {"before": None, "after": None, "rows": None, "clock_ms": None, "low_water": ()}
     facts = [fact for fact in history if not isinstance(fact, NamesAnswered)]
-    return [fact._replace(**hidden) if isinstance(fact, Committed) else fact for fact in facts]
+    return [_hidden(fact) if isinstance(fact, Committed) else fact for fact in facts]
+
+
+def _hidden(fact: Committed) -> Committed:
+    return fact._replace(before=None, after=None, rows=None, clock_ms=None, low_water=())
 
 
 def test_what_clients_can_see_of_good_runs_is_judged_good() -> None:

@@ -50,7 +50,7 @@ class World:
         self.clients = Clients(rnd)
         on_twin = rnd.random() < 0.2
         self.scene.seen["run on the product's in-memory index"] += on_twin
-        self.new_disk = new_disk or (TwinDisk if on_twin else Disk)
+        self.new_disk: Callable[[], AnyDisk] = new_disk or (TwinDisk if on_twin else Disk)
         self.workers = [Worker(self.scene, name, self.new_disk()) for name in "ab"]
         self.stalls = Stalls(seed, self.scene, self.workers)
         self.transactions: list[Transaction] = []

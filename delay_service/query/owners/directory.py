@@ -8,11 +8,12 @@ answer costs the questions nothing but the table's age.
 from collections.abc import Mapping
 from threading import Condition, Thread
 from types import TracebackType
+from typing import Protocol
 
 from delayline.clock import Clock
 from delayline.process import logs
 from delayline.records.message import Shard
-from mq.contract import Admin, Owner
+from mq.contract import Owner
 from mq.errors import QueueClosed, QueueError
 
 FRESH_S = 5.0
@@ -24,10 +25,18 @@ PAUSE_S = 0.25
 log = logs.get(__name__)
 
 
+class OwnerAdmin(Protocol):
+    """The part of `mq.contract.Admin` by which owners are found; see there."""
+
+    def owners(self) -> Mapping[Shard, Owner]: ...
+
+    def log_range(self, shard: Shard) -> tuple[int, int]: ...
+
+
 class Directory:
     """Any thread may ask it. To be used as a context manager: it looks at the queue from then on."""
 
-    def __init__(self, admin: Admin, clock: Clock) -> None:
+    def __init__(self, admin: OwnerAdmin, clock: Clock) -> None:
         self._admin = admin
         self._clock = clock
         self._table: Mapping[Shard, Owner] = {}

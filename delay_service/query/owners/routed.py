@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from delay_service.query.owners.directory import Directory
+from delay_service.query.owners.directory import Directory, OwnerAdmin
 from delay_service.query.owners.local import LocalOwners
 from delay_service.query.owners.methods import METHODS
 from delay_service.query.owners.remote import Remote
@@ -33,7 +33,6 @@ from delayline.questions.inquiry import (
     StallReport,
 )
 from delayline.records.message import MessageId, Shard
-from mq.contract import Admin
 
 T = TypeVar("T")
 
@@ -49,7 +48,7 @@ class RoutedOwners:
         self,
         directory: Directory,
         signer: Signer,
-        admin: Admin,
+        admin: OwnerAdmin,
         clock: Clock,
         here: LocalOwners | None = None,
         on_failure: Callable[[], None] = lambda: None,

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from delay_service.query.owners import local
-from delay_service.query.owners.directory import Directory
+from delay_service.query.owners.directory import Directory, OwnerAdmin
 from delay_service.query.owners.errors import NotMine, NotYet, Rejected
 from delay_service.query.owners.local import LocalOwners
 from delay_service.query.owners.methods import Method, covered
@@ -19,7 +19,7 @@ from delay_service.query.owners.waits import AGAIN_S, PAUSE_S
 from delayline.clock import Clock
 from delayline.questions.inquiry import OwnerUnavailable
 from delayline.records.message import Shard
-from mq.contract import Admin, Owner
+from mq.contract import Owner
 from mq.errors import PartitionUnknown, QueueError, TopicUnknown
 
 SILENCE_S = PAUSE_S / 2
@@ -65,7 +65,7 @@ class Routing:
         directory: Directory,
         remote: AsksWorkers,
         here: LocalOwners | None,
-        admin: Admin,
+        admin: OwnerAdmin,
         threads: Executor,
         clock: Clock,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,

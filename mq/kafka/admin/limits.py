@@ -1,16 +1,24 @@
 """How large a topic's batches may be."""
 
+from collections.abc import Mapping
+from typing import Protocol
+
 from mq.errors import QueueError
-from mq.kafka.admin.cluster import Cluster
 
 BATCH_BYTES_MAX = 1_048_588
 """Brokers' default (`message.max.bytes`); larger batches save nothing where topics would take them."""
 
 
+class TopicConfigs(Protocol):
+    """See `mq.kafka.admin.cluster.Cluster`."""
+
+    def config(self, name: str, /) -> Mapping[str, str]: ...
+
+
 class Limits:
     """Asks for a topic's limit once, and again after it was `refused`. One thread at a time."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: TopicConfigs) -> None:
         self._cluster = cluster
         self._known: dict[str, int] = {}  # bounded by the cluster's topics
 

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import httpx
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-Headers = list[tuple[str, bytes | None]]
+from mq.kafka.librdkafka.bodies import Headers
+
 TICK_S = 0.01
 FLUSH_S = 60.0
 COMMIT_S = 10.0

@@ -96,7 +96,7 @@ def takeovers(made: Scene, nemesis: Nemesis) -> Mapping[str, list[float]]:
     return found.seconds
 
 
-def restarts(_: Scene, nemesis: Nemesis) -> None:
+def restarts(_scene: Scene, nemesis: Nemesis) -> None:
     """The broker and all workers come back together: none of them knows anything, and each has to learn what is
     true."""
     nemesis.rest(25, 30)

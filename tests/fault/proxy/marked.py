@@ -96,21 +96,19 @@ def wrap(mark: Mark) -> None:
     from proxy.kafka.produce.sequencer import Sequencer
 
     sequencer, relay, twins = (vars(cls) for cls in (Sequencer, Relay, BufferTopics))
-    Sequencer.handle = _hearing(mark, sequencer["handle"])  # type: ignore[method-assign]
-    Relay.ship = _around(  # type: ignore[method-assign]
-        mark, relay["ship"], "before a Produce of ours", "soon after a Produce of ours"
-    )
-    Relay.answer = _around(  # type: ignore[method-assign]
+    Sequencer.handle = _hearing(mark, sequencer["handle"])
+    Relay.ship = _around(mark, relay["ship"], "before a Produce of ours", "soon after a Produce of ours")
+    Relay.answer = _around(
         mark, relay["answer"], "before an answer to the client", "soon after an answer to the client"
     )
-    BufferTopics.append = _around_async(  # type: ignore[method-assign]
+    BufferTopics.append = _around_async(
         mark,
         twins["append"],
         "before a write to the buffer",
         "soon after a write to the buffer began",
         "after a write to the buffer",
     )
-    BufferTopics.next_sequence = _around_async(  # type: ignore[method-assign]
+    BufferTopics.next_sequence = _around_async(
         mark,
         twins["next_sequence"],
         "before a producer's state is asked for",

@@ -127,4 +127,4 @@ def total(summary: Summary) -> Ledger:
         return sum(of(topic.ledger) for topic in summary.topics)
 
     names = Ledger.__struct_fields__
-    return Ledger(**{name: summed(lambda ledger, name=name: getattr(ledger, name)) for name in names})  # type: ignore[misc]
+    return Ledger(**{name: summed(lambda ledger, name=name: getattr(ledger, name)) for name in names})

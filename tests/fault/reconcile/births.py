@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import httpx
 from confluent_kafka import Producer
@@ -69,7 +70,7 @@ class Births:
                 wrong.append(f"{topic}: {self.sent[topic]} sent and delivered, and the ledger is {ledger}")
         return wrong
 
-    def _posted(self, topic: str, messages: list[dict[str, object]]) -> bool:
+    def _posted(self, topic: str, messages: Sequence[Mapping[str, object]]) -> bool:
         """Atomic: what was refused has left nothing."""
         url = f"{self._scene.api_url}/v1/topics/{topic}/messages"
         answer = httpx.post(url, json={"atomic": True, "messages": messages}, timeout=30)

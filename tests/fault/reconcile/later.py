@@ -12,7 +12,7 @@ def main(ahead_s: int, arguments: list[str]) -> int:
         def now_ms(self) -> int:
             return super().now_ms() + ahead_s * 1000
 
-    job.SystemClock = Ahead  # type: ignore[misc, attr-defined]
+    job.SystemClock = Ahead  # type: ignore[attr-defined]
     return job.main(arguments)
 
 

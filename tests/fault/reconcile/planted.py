@@ -8,6 +8,7 @@ from delayline.buffer.outcome import OUTCOMES, AuditRow, Outcome, decode_audit, 
 from delayline.buffer.record import encode_decision
 from delayline.records.message import Key, MessageId, Shard
 from delayline.records.record import decode_body
+from mq.kafka.librdkafka.bodies import Headers
 from reconcile.logic.ledger import Category
 from tests.fault.kafka.nemesis import Nemesis
 from tests.fault.kafka.scene import Scene
@@ -71,7 +72,7 @@ class Planted:
     def _write(self, topic: str, partition: int, body: bytes) -> None:
         """Returns when the scene's reader has it."""
         record = decode_body(body)
-        headers = [(name.decode(), value) for name, value in record.headers]
+        headers: Headers = [(name.decode(), value) for name, value in record.headers]
         before = len(self._scene.reader.seen[topic, partition])
         self._producer.produce(topic, record.value, record.key, partition, headers=headers)
         assert self._producer.flush(30) == 0

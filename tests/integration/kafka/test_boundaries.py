@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Boundary = tuple[int, int]
 """An API, and which of its requests since the cycle began."""
 
-CUTS = {"before": CUT_BEFORE, "after": CUT_AFTER}
+CUTS: dict[str, Act] = {"before": CUT_BEFORE, "after": CUT_AFTER}
 FETCHES = 2
 """Of those in a cycle: how many there are depends on how long the broker lets us wait."""
 

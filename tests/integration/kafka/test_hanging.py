@@ -80,7 +80,7 @@ class Gate:
                 self.pass_through(number)
             return ask(request)
 
-        transactions._ask = asking  # type: ignore[method-assign]
+        transactions._ask = asking
 
 
 class Fallen(NamedTuple):
@@ -114,7 +114,7 @@ def fallen() -> Iterator[Fallen]:
         kafka.nodes[HOME - 1].start()
         kafka.wait_ready()
         for target in (dead, living, aborted):
-            soon(lambda target=target: target.leader() == HOME)  # type: ignore[misc]
+            soon(lambda target=target: target.leader() == HOME)
         with closing(writer):
             yield Fallen(dead, living, writer, aborted)
 

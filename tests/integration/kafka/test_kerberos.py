@@ -120,6 +120,5 @@ def test_a_service_that_the_realm_does_not_know_is_reported(broker: Kafka, keyta
 
 
 def test_the_librdkafka_of_the_packages_reports_that_it_was_built_without(broker: Kafka, keytab: Path) -> None:
-    given = {"bootstrap.servers": broker.sasl_servers, **properties(keytab)}
     with pytest.raises(KafkaException, match="No provider for SASL mechanism GSSAPI"):
-        AdminClient(given)
+        AdminClient({"bootstrap.servers": broker.sasl_servers, **properties(keytab)})

@@ -74,8 +74,9 @@ class Library:
         for send in sends:
             for body, time_ms in [(send.body, send.timestamp_ms)] if isinstance(send, Send) else send.deliveries:
                 key, value, headers = parts_of(body)
-                given = {"headers": headers, "timestamp": time_ms or 0, "on_delivery": heard}
-                self._producer.produce(send.topic, value, key, send.partition, **given)
+                self._producer.produce(
+                    send.topic, value, key, send.partition, heard, timestamp=time_ms or 0, headers=headers
+                )
         self._producer.flush(PATIENCE_S)
         if failures:
             self._producer.abort_transaction(PATIENCE_S)
@@ -182,7 +183,7 @@ def test_logs_and_cursors_are_the_same(paths: list[Path]) -> None:
             path.transactions.run(sends, offsets, path.member())
     wire, library = paths
     for partition in range(PARTITIONS):
-        soon(lambda row=partition: len(wire.read(row)) == len(library.read(row)))  # type: ignore[misc]
+        soon(lambda row=partition: len(wire.read(row)) == len(library.read(row)))
         assert wire.read(partition) == library.read(partition)
         assert wire.committed(partition) == library.committed(partition)
         assert decode_metadata(wire.committed(partition)[1] or "").writer == "wwww"
@@ -199,7 +200,7 @@ def test_a_record_that_the_topic_does_not_take_is_refused_alike_and_nothing_is_s
             path.transactions.run(sends)
         path.transactions.run([Send(path.topic, 0, body(2))])
         failures = [(failure.partition, failure.error.code()) for failure in caught.value.failures]
-        seen = soon(lambda path=path: path.read(0))  # type: ignore[misc]
+        seen = soon(lambda path=path: path.read(0))
         refused.append((caught.value.error.code(), failures, [one[1:4] for one in seen], path.read(1)))
     assert refused[0] == refused[1]
 

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests import prepared
@@ -17,7 +18,11 @@ class Child:
     """A process of ours in front of the proxy's broker, on the proxy's ports."""
 
     def __init__(
-        self, proxy: Proxy, folder: Path, command: tuple[str, ...] = ("proxy", "kafka"), **environ: str
+        self,
+        proxy: Proxy,
+        folder: Path,
+        command: tuple[str, ...] = ("proxy", "kafka"),
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self._log = folder / "proxy.log"
         self._command = command
@@ -31,7 +36,7 @@ class Child:
             "DELAYLINE_PROXY__KAFKA__NODE_ID_BASE": "1",
             "DELAYLINE_PROXY__KAFKA__NODES_MAX": str(NODES_MAX),
             "DELAYLINE_PROXY__KAFKA__METRICS_PORT": "0",
-            **environ,
+            **(environ or {}),
         }
         self.process: prepared.Running | None = None
 

@@ -1,6 +1,6 @@
 """A proxy in this process in front of the session's broker, each test with a namespace and a topic of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -63,7 +63,7 @@ class Proxy:
         self.full: str | None = None
         self.full_of_repeats: str | None = None
 
-    def _why_full(self, _topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
         return self.full or (self.full_of_repeats if repeats else None)
 
     @property
@@ -156,10 +156,15 @@ def held(servers: str, topic: str) -> list[Any]:
 
 
 def consumed(
-    servers: str, topic: str, count: int, timeout_s: float = 60.0, quiet_s: float = 20.0, **settings: Any
+    servers: str,
+    topic: str,
+    count: int,
+    timeout_s: float = 60.0,
+    quiet_s: float = 20.0,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """So many messages, from the beginning; fewer when none has come for `quiet_s` after the first."""
-    with closing(_consumer(servers, topic, **settings)) as consumer:
+    with closing(_consumer(servers, topic, **(settings or {}))) as consumer:
         consumer.subscribe([topic])
         found: list[Any] = []
         until_s = CLOCK.monotonic_s() + timeout_s

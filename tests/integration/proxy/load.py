@@ -1,19 +1,23 @@
 """A producer that goes on whatever happens to the proxy or the brokers."""
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 from confluent_kafka import Producer
 
+from mq.kafka.librdkafka.bodies import Headers
 from tests.integration.proxy.conftest import Proxy
 
-DELAY = [("delay-ms", b"3600000")]
+DELAY: Headers = [("delay-ms", b"3600000")]
 
 
 class Load:
     """An idempotent producer of numbers, three in ten of them delayed, that outlives the proxy."""
 
-    def __init__(self, proxy: Proxy, rng: Random, partitions: int = 2, **settings: Any) -> None:
+    def __init__(
+        self, proxy: Proxy, rng: Random, partitions: int = 2, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._topic = proxy.place.topic
         self._rng = rng
         self._partitions = partitions
@@ -27,7 +31,7 @@ class Load:
                 "batch.num.messages": 40,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
-                **settings,
+                **(settings or {}),
             }
         )
 

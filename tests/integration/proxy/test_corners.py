@@ -27,6 +27,7 @@ from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.message import Message
 from kafkawire.protocol.messages import cluster, metadata, produce, transactions
 from kafkawire.protocol.schema import boolean, int16, int32, int64, string
+from mq.kafka.librdkafka.bodies import Headers
 from proxy.kafka.access import read_access
 from proxy.kafka.produce.buffer_topics import BufferTopics
 from proxy.kafka.produce.coordinators import Coordinators
@@ -39,7 +40,7 @@ from tests.integration.proxy.conftest import Proxy, held
 from tests.integration.proxy.load import Load as Numbers
 from tests.integration.proxy.wire_client import WireClient
 from tests.tiers import sample
-from tests.unit.mq.kafka.batches import batch_of, plain
+from tests.unit.mq.kafka.batches import ProducerId, batch_of, plain
 
 LATER = {"delay_ms": b"600000"}
 SEED = 11
@@ -63,7 +64,7 @@ def sent(
     return client.ask(request, version, produce.ProduceResponse).responses[0].partition_responses[0]
 
 
-def new_producer(client: WireClient, transactional_id: str | None = None) -> dict[str, int]:
+def new_producer(client: WireClient, transactional_id: str | None = None) -> ProducerId:
     request = transactions.InitProducerIdRequest(transactional_id, 60_000)
 
     def answered() -> Any:
@@ -167,7 +168,7 @@ def test_a_buffer_that_refuses_for_a_while_holds_up_and_loses_nothing(
     servers = parse_servers(proxy.place.kafka.sasl_servers)
     codes = noted(monkeypatch, BufferTopics, "append")
     with proxy.open(proxy.registry, append_s=0.5, bootstrap=servers, access=access_of("bob")):
-        load = Numbers(proxy, Random(SEED), **alice)
+        load = Numbers(proxy, Random(SEED), settings=alice)
         load.send(300)
         rules = [acl("bob", ResourceType.TOPIC, proxy.place.buffer, AclOperation.READ)]
         done(proxy.place.admin.create_acls(rules))
@@ -234,7 +235,7 @@ def test_a_record_that_the_target_refuses_in_a_transaction_fails_it_and_the_next
         {"bootstrap.servers": opened.address, "transactional.id": opened.place.namespace, "linger.ms": 20}
     )
     producer.init_transactions(30)
-    delay = [("delay-ms", b"600000")]
+    delay: Headers = [("delay-ms", b"600000")]
     producer.begin_transaction()
     producer.produce(opened.place.topic, value=b"v1", headers=delay)
     producer.produce(opened.place.topic, value=bytes(9000))
@@ -248,7 +249,7 @@ def test_a_record_that_the_target_refuses_in_a_transaction_fails_it_and_the_next
     assert numbers(opened, opened.place.buffer) == [3, 5, 7]
 
 
-def transacted(producer: Producer, topic: str, delay: list[tuple[str, bytes]]) -> bool:
+def transacted(producer: Producer, topic: str, delay: Headers) -> bool:
     """Whether records 2 to 7 could be committed."""
     producer.begin_transaction()
     for n in range(2, 8):
@@ -319,7 +320,7 @@ def test_who_may_not_use_a_transactional_id_cannot_delay_under_it(proxy: Proxy) 
         for version in (11, 12):
             refused = sent(alice, proxy.place.topic, batch, version, name)
             assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        own = batch_of([plain(2, **LATER)], **{**new_producer(alice), "base_sequence": 0})
+        own = batch_of([plain(2, **LATER)], base_sequence=0, **new_producer(alice))
         assert sent(alice, proxy.place.topic, own).error_code == ErrorCode.NONE
         assert sent(bob, proxy.place.topic, batch, 12, name).error_code == ErrorCode.NONE
         end = EndTxnRequest(name, ids["producer_id"], ids["producer_epoch"], committed=True)

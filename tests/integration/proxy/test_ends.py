@@ -9,10 +9,9 @@ from kafkawire.protocol.messages import produce
 from tests.fault.proxy.logs import values
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Proxy
-from tests.unit.mq.kafka.batches import batch_of, plain
+from tests.unit.mq.kafka.batches import NO_PRODUCER, batch_of, plain
 
 LATER = {"delay_ms": b"600000"}
-NOBODY = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
 COUNT = 50
 FIRST_DELAYED = 5
 
@@ -23,7 +22,7 @@ def frames(topic: str, acks: int, count: int = COUNT) -> bytes:
 
 
 def _frame(topic: str, acks: int, n: int, value: bytes = LATER["delay_ms"]) -> bytes:
-    records = batch_of([plain(n, **({"delay_ms": value} if n % 10 == FIRST_DELAYED else {}))], **NOBODY)
+    records = batch_of([plain(n, **({"delay_ms": value} if n % 10 == FIRST_DELAYED else {}))], **NO_PRODUCER)
     request = produce.ProduceRequest(
         acks=acks,
         timeout_ms=5000,

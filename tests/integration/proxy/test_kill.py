@@ -99,7 +99,7 @@ def test_two_proxies_share_the_ports_of_a_machine(proxy: Proxy, tmp_path: Path) 
 def test_settings_that_cannot_be_are_one_sentence(
     proxy: Proxy, tmp_path: Path, environ: dict[str, str], sentence: str
 ) -> None:
-    child = Child(proxy, tmp_path, **environ)
+    child = Child(proxy, tmp_path, environ=environ)
     with closing(child), pytest.raises(AssertionError):
         child.start()
     assert sentence in child.output

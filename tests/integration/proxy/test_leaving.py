@@ -21,7 +21,7 @@ LATER = {"delay_ms": b"600000"}
 
 
 def _record(n: int) -> Sent:
-    return plain(**(LATER if n % 3 == 1 else {}))._replace(value=b"%d" % n)
+    return plain(0, **(LATER if n % 3 == 1 else {}))._replace(value=b"%d" % n)
 
 
 def frames(topic: str, acks: int, count: int = COUNT) -> list[bytes]:

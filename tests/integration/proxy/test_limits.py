@@ -12,9 +12,8 @@ from proxy.kafka.limits import Limits
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Proxy
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.mq.kafka.batches import GZIP, batch_of, plain, with_payload
+from tests.unit.mq.kafka.batches import GZIP, NO_PRODUCER, batch_of, plain, with_payload
 
-NOBODY = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
 MIB = 1 << 20
 
 
@@ -54,13 +53,13 @@ def test_connections_of_one_address_are_bounded(proxy: Proxy) -> None:
 
 
 def test_a_bomb_is_too_large_and_its_connection_goes_on(proxy: Proxy) -> None:
-    bomb = with_payload(batch_of([], **NOBODY), compress(Codec.GZIP, bytes(40 * MIB), b""), GZIP, 1)
+    bomb = with_payload(batch_of([], **NO_PRODUCER), compress(Codec.GZIP, bytes(40 * MIB), b""), GZIP, 1)
     with proxy.open(proxy.registry, limits=Limits(plain_bytes_max=4 * MIB)):
         proxy.make_topic(2)
         with closing(WireClient(f"127.0.0.1:{proxy.port + 1}")) as client:
             for records, code in (
                 (bomb, ErrorCode.MESSAGE_TOO_LARGE),
-                (batch_of([plain(1)], **NOBODY), ErrorCode.NONE),
+                (batch_of([plain(1)], **NO_PRODUCER), ErrorCode.NONE),
             ):
                 parts = [produce.ProducePartition(index, records) for index in range(2)]
                 request = produce.ProduceRequest(

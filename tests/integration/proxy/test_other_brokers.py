@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 from kafkawire.client.address import parse_servers
 from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.messages import transactions
+from mq.kafka.librdkafka.bodies import Headers
 from proxy.kafka.access import read_access
 from tests.brokers.certificates import make_certificate
 from tests.brokers.distribution import OLDER
@@ -34,7 +35,7 @@ from tests.unit.mq.kafka.batches import batch_of, plain
 
 SEED = 5
 LATER = {"delay_ms": b"600000"}
-DELAY = [("delay-ms", b"600000")]
+DELAY: Headers = [("delay-ms", b"600000")]
 EXPIRATION_MS = 1500
 TRIES = 3
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"

@@ -16,6 +16,7 @@ from kafkawire.protocol.apis import APIS, ApiKey
 from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.message import Message, RequestHeader, decode, encode, request_frame
 from kafkawire.protocol.messages import cluster, fetch, metadata, produce, topics, transactions
+from mq.kafka.librdkafka.bodies import Headers
 from tests.brokers.certificates import make_certificate
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, body
@@ -168,12 +169,12 @@ def test_large_records_pass_both_ways(opened: Proxy) -> None:
         producer.produce(opened.place.topic, value=value)
     assert producer.flush(30) == 0
     limits = {"fetch.message.max.bytes": 16 << 20, "fetch.max.bytes": 64 << 20, "receive.message.max.bytes": 1 << 27}
-    got = consumed(opened.address, opened.place.topic, 4, **limits)
+    got = consumed(opened.address, opened.place.topic, 4, settings=limits)
     assert [one.value() == value for one in got] == [True] * 4
 
 
 @pytest.mark.parametrize("headers", [[], [("delay-ms", b"60000")]], ids=["immediate", "delayed"])
-def test_a_producer_that_takes_no_answers_gets_none(opened: Proxy, headers: list[tuple[str, bytes]]) -> None:
+def test_a_producer_that_takes_no_answers_gets_none(opened: Proxy, headers: Headers) -> None:
     opened.make_topic(1)
     producer = Producer({"bootstrap.servers": opened.address, "acks": 0})
     for n in range(10):
@@ -254,7 +255,8 @@ def test_clients_may_come_over_tls(proxy: Proxy, tmp_path: Path) -> None:
         for n in range(10):
             producer.produce(proxy.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
         assert producer.flush(20) == 0
-        assert [int(one.value()) for one in consumed(proxy.address, proxy.place.topic, 5, **tls)] == [0, 2, 4, 6, 8]
+        got = consumed(proxy.address, proxy.place.topic, 5, settings=tls)
+        assert [int(one.value()) for one in got] == [0, 2, 4, 6, 8]
         with closing(WireClient(proxy.address)) as plaintext:
             assert is_closed(plaintext)
 

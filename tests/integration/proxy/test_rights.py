@@ -25,15 +25,14 @@ from tests.integration.kafka.conftest import Place, soon
 from tests.integration.proxy.conftest import Proxy
 from tests.integration.proxy.test_split import in_buffer, in_target, produced
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.mq.kafka.batches import GZIP, batch_of, plain, with_payload
+from tests.unit.mq.kafka.batches import GZIP, NO_PRODUCER, batch_of, plain, with_payload
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
 
-NOBODY = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
 MIB = 1 << 20
 DELAY = [("delay", b"1h")]
-BOMB = with_payload(batch_of([], **NOBODY), compress(Codec.GZIP, bytes(8 * MIB), b""), GZIP, 1)
+BOMB = with_payload(batch_of([], **NO_PRODUCER), compress(Codec.GZIP, bytes(8 * MIB), b""), GZIP, 1)
 """Whoever unpacks it meets a limit, and counts that."""
 
 LIMITS = Limits(plain_bytes_max=2 * MIB)
@@ -64,7 +63,7 @@ def forbid(proxy: Proxy, operation: AclOperation = AclOperation.WRITE) -> None:
     acl = AclBinding(ResourceType.TOPIC, name, pattern, EVERYBODY_ELSE, "*", operation, AclPermissionType.DENY)
     for future in proxy.place.admin.create_acls([acl]).values():
         future.result(30)
-    soon(lambda: sent(proxy, batch_of([plain(1)], **NOBODY)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    soon(lambda: sent(proxy, batch_of([plain(1)], **NO_PRODUCER)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def allow(proxy: Proxy) -> None:
@@ -72,8 +71,8 @@ def allow(proxy: Proxy) -> None:
         ResourceType.TOPIC,
         proxy.place.topic,
         ResourcePatternType.LITERAL,
-        None,
-        None,
+        None,  # type: ignore[arg-type]  # any principal: the library takes None here, its stubs do not
+        None,  # type: ignore[arg-type]  # any host
         AclOperation.ANY,
         AclPermissionType.ANY,
     )

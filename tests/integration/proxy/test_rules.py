@@ -8,13 +8,14 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from delayline.schedule.rules import Rules
+from mq.kafka.librdkafka.bodies import Headers
 from tests.integration.kafka.conftest import CLOCK
 from tests.integration.proxy.child import Child
 from tests.integration.proxy.conftest import Proxy, consumed
 from tests.integration.proxy.test_split import DELAY, in_buffer, in_target, produced
 
 DEFAULT_MS = 1500
-AT_ONCE = [("delay-ms", b"0")]
+AT_ONCE: Headers = [("delay-ms", b"0")]
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
@@ -43,7 +44,7 @@ def test_a_record_without_a_directive_is_delivered_when_the_default_delay_is_ove
         "DELAYLINE_DELAY__DISCOVERY_INTERVAL": "200ms",
         "DELAYLINE_DELAY__RULE": f'[{{"topics": "orders-*", "default_delay": "{DEFAULT_MS}ms"}}]',
     }
-    with closing(Child(proxy, tmp_path, ("serve",), **environ)) as child:
+    with closing(Child(proxy, tmp_path, ("serve",), environ)) as child:
         child.start()
         producer = Producer({"bootstrap.servers": proxy.address})
         sent_ms = CLOCK.now_ms()

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
+from mq.kafka.librdkafka.bodies import Headers
 from tests.integration.kafka.conftest import CLOCK, soon
 from tests.integration.proxy.child import Child
 from tests.integration.proxy.conftest import Proxy, consumed
@@ -17,15 +18,24 @@ from tests.integration.proxy.test_java_clients import clients, values
 DELAY_MS = 1500
 
 
+def serving(folder: Path) -> dict[str, str]:
+    """Settings of `delayline serve`."""
+    return {
+        "DELAYLINE_API__PORT": "0",
+        "DELAYLINE_DATA_DIR": str(folder / "data"),
+        "DELAYLINE_DELAY__DISCOVERY_INTERVAL": "200ms",
+    }
+
+
 def test_a_delayed_record_of_a_kafka_client_is_delivered_when_it_is_due(proxy: Proxy, tmp_path: Path) -> None:
     proxy.make_topic(2)
-    environ = {"DELAYLINE_API__PORT": "0", "DELAYLINE_DATA_DIR": str(tmp_path / "data")}
-    with closing(Child(proxy, tmp_path, ("serve",), DELAYLINE_DELAY__DISCOVERY_INTERVAL="200ms", **environ)) as child:
+    environ = serving(tmp_path)
+    with closing(Child(proxy, tmp_path, ("serve",), environ)) as child:
         child.start()
         producer = Producer({"bootstrap.servers": proxy.address})
         sent_ms = CLOCK.now_ms()
         for n in range(20):
-            headers = [("delay-ms", b"%d" % DELAY_MS), ("trace", b"abc")] if n % 2 else []
+            headers: Headers = [("delay-ms", b"%d" % DELAY_MS), ("trace", b"abc")] if n % 2 else []
             producer.produce(proxy.place.topic, value=b"%d" % n, key=b"k", headers=headers)
         assert producer.flush(20) == 0
         found = consumed(proxy.address, proxy.place.topic, 20, 30)
@@ -40,13 +50,13 @@ def test_a_delayed_record_of_a_kafka_client_is_delivered_when_it_is_due(proxy: P
 @pytest.mark.thorough
 def test_what_was_delivered_is_read_whatever_compressed_it(proxy: Proxy, tmp_path: Path) -> None:
     proxy.make_topic(2)
-    environ = {"DELAYLINE_API__PORT": "0", "DELAYLINE_DATA_DIR": str(tmp_path / "data")}
-    with closing(Child(proxy, tmp_path, ("serve",), DELAYLINE_DELAY__DISCOVERY_INTERVAL="200ms", **environ)) as child:
+    environ = serving(tmp_path)
+    with closing(Child(proxy, tmp_path, ("serve",), environ)) as child:
         child.start()
         for turn, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
             producer = Producer({"bootstrap.servers": proxy.address, "compression.type": codec})
             for n in range(8 * turn, 8 * turn + 8):
-                headers = [("delay-ms", b"500")] if n % 2 else []
+                headers: Headers = [("delay-ms", b"500")] if n % 2 else []
                 producer.produce(proxy.place.topic, value=b"%d" % n, headers=headers)
             assert producer.flush(20) == 0
         everything = list(range(40))

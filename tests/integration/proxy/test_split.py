@@ -14,16 +14,19 @@ from delayline.schedule.rules import DEFAULT_RULES
 from kafkawire.batch.head import header_only
 from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.messages import produce
+from mq.kafka.librdkafka.bodies import Headers
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Proxy, consumed
 from tests.integration.proxy.test_wire import producer_id
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
+from tests.unit.mq.kafka.batches import CODECS, ProducerId, Sent, batch_of, plain
 
-DELAY = [("delay-ms", b"600000")]
+DELAY: Headers = [("delay-ms", b"600000")]
 
 
-def produced(proxy: Proxy, values: Sequence[tuple[bytes, list[tuple[str, bytes]]]], **settings: Any) -> list[Any]:
+def produced(
+    proxy: Proxy, values: Sequence[tuple[bytes, Sequence[tuple[str, str | bytes | None]]]], **settings: Any
+) -> list[Any]:
     """The error, or None, of each."""
     answered: dict[int, Any] = {}
     producer = Producer({"bootstrap.servers": proxy.address, "linger.ms": 20, **settings})
@@ -32,7 +35,7 @@ def produced(proxy: Proxy, values: Sequence[tuple[bytes, list[tuple[str, bytes]]
             proxy.place.topic,
             value=value,
             partition=0,
-            headers=headers,
+            headers=[*headers],
             on_delivery=lambda error, _, number=number: answered.__setitem__(number, error),
         )
     assert producer.flush(30) == 0
@@ -47,7 +50,7 @@ def in_buffer(proxy: Proxy, count: int) -> list[int]:
     return [int(one.value()) for one in consumed(proxy.place.kafka.bootstrap_servers, proxy.place.buffer, count)]
 
 
-def mixed(count: int) -> list[tuple[bytes, list[tuple[str, bytes]]]]:
+def mixed(count: int) -> list[tuple[bytes, Headers]]:
     return [(b"%d" % n, DELAY if n % 3 == 1 else [("trace", b"%d" % n)]) for n in range(count)]
 
 
@@ -309,7 +312,7 @@ def _allow_only_bob(proxy: Proxy) -> None:
 def test_a_batch_that_is_sent_again_is_written_once(opened: Proxy, client: WireClient, codec: int) -> None:
     opened.make_topic(1)
     answer = producer_id(client)
-    ids = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+    ids: ProducerId = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
     records = [plain(n, delay_ms=b"600000") if n % 2 else plain(n) for n in range(10)]
     batch = batch_of(records, codec, base_sequence=0, **ids)
     assert [sent(client, opened.place.topic, batch).error_code for _ in range(2)] == [0, 0]

@@ -18,7 +18,7 @@ from proxy.kafka.produce.scan import Directives, scan_batch
 from proxy.kafka.view.rewrite import Hidden, View, response_is_read, rewrite_response
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
+from tests.unit.mq.kafka.batches import CODECS, ProducerId, Sent, batch_of, plain
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
@@ -139,7 +139,7 @@ def test_both_parts_of_a_split_batch_are_taken_by_a_broker_and_read_by_a_client(
     target = f"wire-{uuid4().hex}"
     made(client, target, f"{target}-b")
     producer = producer_id(client)
-    ids = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+    ids: ProducerId = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
     records = [plain(n, delay_ms=b"5") if n % 10 == 3 else plain(n, trace=b"x" * n) for n in range(100)]
     for part, base in ((records[:60], 0), (records[60:], 60)):
         sent = read_batch(batch_of(part, codec, base_sequence=base, **ids))

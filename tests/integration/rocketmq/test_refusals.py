@@ -46,7 +46,7 @@ class Owned:
         self.shard = Shard(topic, f"{BROKER}:0")
         self.queue.ensure_buffer(topic, DEFAULT_RULES)
         self.source, self.sink = self.queue.open_worker("first")
-        self.worker = Worker(self.queue, "first", self.source, self.sink, {})  # type: ignore[arg-type]
+        self.worker = Worker(self.queue, "first", self.source, self.sink, {})
         soon(lambda: self.source.poll(1, 0.1))
         handover = self.queue.takeover(self.shard)
         self.worker.cursors[self.shard] = Cursor(topic_id=handover.topic_id, owner_epoch=1, writer="first")

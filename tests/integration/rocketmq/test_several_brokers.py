@@ -1,14 +1,12 @@
 """Two masters, of which one is killed, frozen, or loses the end of its log; and name servers that are gone."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 
 from delayline.records.message import Shard
@@ -17,16 +15,13 @@ from mq.contract import Assigned
 from mq.errors import QueueUnavailable
 from mq.rocketmq import RocketmqQueue, RocketmqSettings
 from rocketmq.client.client import Client
-from rocketmq.wire.stored import StoredMessage
 from tests.brokers.distribution import Unavailable
 from tests.brokers.rocketmq import BROKERS, RocketMq, started
-from tests.fault.rocketmq.judge import Delivered, delivered_into, messages
-from tests.fault.server import Server, http_client
 from tests.integration.rocketmq.conftest import CLOCK, soon
+from tests.integration.rocketmq.service import Service, freeze, kill
 
 pytestmark = pytest.mark.thorough
 A, B = BROKERS[:2]
-QUEUES = 2
 LATE_MAX_MS = 6_000
 """For shards of the broker that is well, on a busy machine; a request to one that is frozen waits for ten seconds."""
 
@@ -46,83 +41,6 @@ def client(cluster: RocketMq) -> Iterator[Client]:
         yield made
 
 
-class Service:
-    """An API and a worker, and one topic on both brokers."""
-
-    def __init__(self, server: RocketMq, client: Client, folder: Path) -> None:
-        self.server, self.client = server, client
-        self.topic = f"orders-{uuid4().hex[:8]}"
-        for broker in server.brokers:
-            client.admin.create_topic(self.topic, broker, QUEUES)
-        settings = {
-            "mq__kind": "rocketmq",
-            "mq__bootstrap_servers": server.settings.name_servers[0],
-            "namespace": f"ns{uuid4().hex[:8]}",
-            "delay__topics": "orders-*",
-            "delay__discovery_interval": "200ms",
-            "store__near_due": "0s",
-        }
-        self.api, self.worker = Server(folder / "api", "api", **settings), Server(folder / "w", "worker", **settings)
-        self.sent: set[str] = set()
-
-    def start(self) -> None:
-        for process in (self.api, self.worker):
-            process.start()
-        for process in (self.api, self.worker):
-            process.wait_ready()
-        self.send([*range(4)], "first")
-        self.wait_for_all()
-
-    def close(self) -> None:
-        for process in (self.worker, self.api):
-            process.kill()
-
-    def send(self, partitions: list[int], tag: str, delay_ms: int = 1) -> None:
-        """A message to each partition: 0 and 1 are on the first broker, 2 and 3 on the second."""
-        for partition in partitions:
-            one = f"{tag}-{partition}"
-            message = {"value": one, "partition": partition, "schedule": {"delay": f"{delay_ms}ms"}}
-            answer = self._ask("post", f"v1/topics/{self.topic}/messages", json=message)
-            assert answer.status_code == 201, answer.text
-            self.sent.add(one)
-
-    def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        with http_client(20) as http:
-            return http.request(method, f"{self.api.url}/{path}", **more)
-
-    def messages(self, broker: str) -> list[StoredMessage]:
-        return list(messages(self.client, [broker], self.topic))
-
-    def pending(self) -> float:
-        """Messages, as the worker's metrics have them."""
-        with http_client(5) as http:
-            lines = http.get(f"{self.worker.url}/metrics").text.splitlines()
-        found = [line for line in lines if line.startswith("delayline_pending_messages{") and self.topic in line]
-        return sum(float(line.rpartition(" ")[2]) for line in found)
-
-    def delivered(self, *brokers: str) -> list[Delivered]:
-        return list(delivered_into(self.client, brokers or tuple(self.server.brokers), self.topic))
-
-    def wait_for_all(self) -> None:
-        soon(lambda: self.sent <= {one.tag for one in self.delivered()})
-
-    def stalled(self) -> set[tuple[str, str]]:
-        """Partition and reason, as metrics have them."""
-        with http_client(5) as http:
-            lines = http.get(f"{self.worker.url}/metrics").text.splitlines()
-        found = [line for line in lines if line.startswith("delayline_shard_stalled{") and self.topic in line]
-        return {(_label(line, "partition"), _label(line, "reason")) for line in found}
-
-    def check_each_once(self) -> None:
-        counts = Counter(one.tag for one in self.delivered())
-        assert counts == dict.fromkeys(self.sent, 1)
-        assert not [one for one in self.delivered() if one.stored_ms < one.due_ms]
-
-
-def _label(line: str, name: str) -> str:
-    return line.partition(f'{name}="')[2].partition('"')[0]
-
-
 @pytest.fixture
 def service(cluster: RocketMq, client: Client, tmp_path: Path) -> Iterator[Service]:
     made = Service(cluster, client, tmp_path)
@@ -130,21 +48,6 @@ def service(cluster: RocketMq, client: Client, tmp_path: Path) -> Iterator[Servi
         made.start()
         yield made
         print(made.worker.tail_of_log())
-
-
-def kill(server: RocketMq, name: str) -> Callable[[], None]:
-    server.brokers[name].kill()
-
-    def back() -> None:
-        server.brokers[name].start()
-        server.wait_for(name)
-
-    return back
-
-
-def freeze(server: RocketMq, name: str) -> Callable[[], None]:
-    server.brokers[name].freeze()
-    return server.brokers[name].thaw
 
 
 @pytest.mark.parametrize("take_away", [kill, freeze])
@@ -215,6 +118,51 @@ def forget_behind(commit_log: Path, cut: int) -> None:
         size, kept = file.stat().st_size, min(max(cut - int(file.name), 0), file.stat().st_size)
         os.truncate(file, kept)
         os.truncate(file, size)
+
+
+# --- shards that are not to be seen
+
+
+def test_a_worker_that_is_started_without_a_broker_finds_its_shards_when_it_is_back(
+    service: Service, cluster: RocketMq
+) -> None:
+    """Name servers forget the topics of a broker that is down and has no replica."""
+    service.send([0, 1, 2, 3], "waits", delay_ms=3_000)
+    service.worker.kill()
+    bring_back = kill(cluster, A)
+    try:
+        service.worker.start()
+        service.worker.wait_ready()
+        soon(lambda: {f"waits-{partition}" for partition in (2, 3)} <= {one.tag for one in service.delivered(B)})
+    finally:
+        bring_back()
+    service.wait_for_all()
+    service.check_each_once()
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("own", ["buffer", "cursor"])
+def test_messages_in_a_queue_that_was_taken_away_wait_in_a_stalled_shard(
+    service: Service, client: Client, own: str, is_restarted: bool
+) -> None:
+    """Of the target and of a topic of ours: a worker makes queues again that the target has."""
+    service.send([0, 1], "waits", delay_ms=5_000)
+    topics = (service.topic, f"{service.namespace}%{own}%{service.topic}")
+    (flag,) = {one.topic_sys_flag for one in client.names.route(topics[1]).queues}
+    for topic in topics:
+        client.admin.create_topic(topic, A, 1, sys_flag=flag)
+    if is_restarted:
+        service.worker.kill()
+        service.worker.start()
+        service.worker.wait_alive()
+    soon(lambda: {partition for partition, _ in service.stalled()} == {f"{A}:1"})
+    soon(lambda: "waits-0" in {one.tag for one in service.delivered()})
+    assert "waits-1" not in {one.tag for one in service.delivered()}
+    for topic in topics:
+        client.admin.create_topic(topic, A, 2, sys_flag=flag)
+    service.wait_for_all()
+    soon(lambda: not service.stalled())
+    service.check_each_once()
 
 
 # --- the queue by itself

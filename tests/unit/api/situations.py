@@ -139,7 +139,7 @@ def on_another_version(id: str) -> Iterator[httpx.Response]:
 def where_nobody_waits(id: str) -> Iterator[httpx.Response]:
     undecided = api(operation_timeout_s=0.01)
     undecided.owners.decide = lambda: None
-    yield ask(undecided, id, **({"Prefer": "respond-async"} if "Prefer" in headers_of(id) else {}))
+    yield ask(undecided, id, Prefer="respond-async") if "Prefer" in headers_of(id) else ask(undecided, id)
 
 
 def where_owners_are_silent(id: str) -> Iterator[httpx.Response]:
@@ -200,7 +200,7 @@ def where_the_shard_is_healthy(id: str) -> Iterator[httpx.Response]:
 
 
 def where_the_topic_is_busy(id: str) -> Iterator[httpx.Response]:
-    def refuse(_: str) -> None:
+    def refuse(name: str) -> None:
         raise TopicBusy("busy")
 
     if id == "deleteTopic":

@@ -3,6 +3,7 @@
 import asyncio
 from concurrent.futures import Future
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -24,10 +25,10 @@ def test_results_of_another_thread_arrive_and_many_at_once_share_a_wake_up(monke
         loop, bridge = asyncio.get_running_loop(), Bridge()
         real = loop.call_soon_threadsafe
 
-        def counted(*args: object, **options: object) -> object:
+        def counted(*args: Any, **options: Any) -> object:
             nonlocal wakes
             wakes += 1
-            return real(*args, **options)  # type: ignore[arg-type]
+            return real(*args, **options)
 
         waiting = asyncio.gather(*(bridge.result(future, 5) for future in futures))
         await asyncio.sleep(0)

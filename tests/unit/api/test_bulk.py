@@ -43,7 +43,7 @@ def api(*pages: Listing, **settings: Any) -> tuple[Api, Pages]:
     made.queue.ensure_topic("orders")
     made.queue.ensure_buffer("orders", made.rules)
     asked = Pages(made, *pages)
-    made.owners.page = asked  # type: ignore[method-assign]
+    made.owners.page = asked
     return made, asked
 
 
@@ -84,8 +84,8 @@ def test_every_match_gets_an_operation_in_its_own_partition() -> None:
 
 def test_the_filter_reaches_the_owners() -> None:
     made, asked = api(*pages(1, 1))
-    wanted = {"key": "ü", "own_id": "o", "due_after": "2026-01-01T01:00:00+01:00", "due_before": NOW_MS + 9}
-    assert cancel(made, **wanted).status_code == 200
+    sent = cancel(made, key="ü", own_id="o", due_after="2026-01-01T01:00:00+01:00", due_before=NOW_MS + 9)
+    assert sent.status_code == 200
     query = Query(State.PENDING, "ü".encode(), NOW_MS, NOW_MS + 9, None, bulk.CHUNK, "o")
     assert asked.queries == [query]
 

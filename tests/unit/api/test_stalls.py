@@ -12,8 +12,8 @@ PATH = "/v1/topics/orders/shards/0"
 SKIP = {"reason": "unknown_format", "offset": 5, "through": 5, "by": "eva"}
 
 
-def healthy(**settings: float) -> Api:
-    api = Api(**settings)
+def healthy(owner_timeout_s: float = 5.0) -> Api:
+    api = Api(owner_timeout_s=owner_timeout_s)
     api.queue.ensure_topic("orders")
     api.queue.ensure_buffer("orders", DEFAULT_RULES)
     return api

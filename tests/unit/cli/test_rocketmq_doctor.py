@@ -11,7 +11,15 @@ GOOD = {"maxMessageSize": "4194304", "flushDiskType": "SYNC_FLUSH", "fileReserve
 
 @pytest.mark.parametrize(
     ("changed", "levels"),
-    [({}, ["ok"]), ({"flushDiskType": "ASYNC_FLUSH"}, ["warn", "ok"]), ({"maxMessageSize": "65536"}, ["fail", "ok"])],
+    [
+        ({}, ["ok"]),
+        ({"flushDiskType": "ASYNC_FLUSH"}, ["warn", "ok"]),
+        ({"maxMessageSize": "65536"}, ["fail", "ok"]),
+        ({"brokerRole": "SYNC_MASTER", "inSyncReplicas": "1"}, ["warn", "ok"]),
+        ({"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}, ["ok"]),
+        ({"brokerRole": "SYNC_MASTER", "inSyncReplicas": "1", "allAckInSyncStateSet": "true"}, ["ok"]),
+        ({"brokerRole": "SYNC_MASTER"}, ["ok"]),
+    ],
 )
 def test_a_brokers_settings_are_judged(changed: dict[str, str], levels: list[str]) -> None:
     assert [found.level for found in broker("broker-a", {**GOOD, **changed})] == levels

@@ -37,7 +37,7 @@ def test_a_process_is_ready_while_the_queue_answers_and_can_be_appended_to() -> 
             seen.append(readiness)
         return len(seen) > 0 and seen[-1] == (False, "nothing can be sent: no producer id")
 
-    with Watch(admin) as watch:  # type: ignore[arg-type]
+    with Watch(admin) as watch:
         soon(look)
         assert threads.failures()["watch"] == before + 1
         trouble[0] = None

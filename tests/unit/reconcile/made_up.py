@@ -3,6 +3,8 @@
 import random
 from typing import Any
 
+from msgspec.structs import replace
+
 from reconcile.logic.ledger import WINDOW_MS, Category
 from reconcile.logic.plan import Cluster
 from reconcile.report.summary import (
@@ -70,15 +72,24 @@ def topic(name: str, shown: list[WindowSummary], **fields: Any) -> TopicSummary:
         unauditable=found.get(Category.UNAUDITABLE, 0),
         surplus=found.get(Category.ORPHAN, 0),
     )
-    fields = {"closed_until_ms": AT_MS, "fresh": found, "findings": found, "ledger": ledger} | fields
-    return TopicSummary(topic=name, **fields)
+    made = TopicSummary(topic=name, closed_until_ms=AT_MS, fresh=found, findings=found, ledger=ledger)
+    return replace(made, **fields)
 
 
 def finding(category: str, name: str, number: int, **fields: Any) -> Finding:
     due_ms = AT_MS - number * 1_234_567
     offset = 104_100 + number
-    fields = {"id": f"{name}.3.{offset}.{due_ms}", "due_ms": due_ms, "accepted_ms": due_ms - 3_600_000} | fields
-    return Finding(category=category, topic=name, shard=3, offset=offset, buffer=f"delayline.buffer.{name}", **fields)
+    made = Finding(
+        category=category,
+        topic=name,
+        shard=3,
+        offset=offset,
+        buffer=f"delayline.buffer.{name}",
+        id=f"{name}.3.{offset}.{due_ms}",
+        due_ms=due_ms,
+        accepted_ms=due_ms - 3_600_000,
+    )
+    return replace(made, **fields)
 
 
 def trend(count: int = 40, last: int = 7) -> list[Point]:
@@ -123,27 +134,30 @@ def summary(**fields: Any) -> Summary:
         for category, count in found.items()
         for n in range(count)
     ]
-    given = {
-        "run": 7,
-        "exit_code": 2,
-        "topics": topics,
-        "windows": shown,
-        "windows_total": len(shown),
-        "windows_judged": 48,
-        "findings": findings,
-        "findings_total": len(findings),
-        "not_judged": [
+    made = Summary(
+        cluster=CLUSTER,
+        at_ms=AT_MS + 41_000,
+        seconds=48.2,
+        run=7,
+        exit_code=2,
+        topics=topics,
+        windows=shown,
+        windows_total=len(shown),
+        windows_judged=48,
+        findings=findings,
+        findings_total=len(findings),
+        not_judged=[
             NotJudged(
                 what="gap", topic="payment-retries", shard=1, records=17, why="offsets 4,100 to 4,117 were trimmed"
             ),
             NotJudged(what="stalled", topic="mail-digest", shard=2, why="no low-water mark for 2 h 50 m"),
             NotJudged(what="recreated", topic="invoices.overdue", why="its records begin at offset 0 once more"),
         ],
-        "malformed": [
+        malformed=[
             Malformed(audit_partition=0, audit_offset=9_041, why="version 9, this program knows 1", value='{"v":9,')
         ],
-        "malformed_total": 1,
-        "trend": trend(7),
-        "rows_read": {"done": 731_204, "marks": 960, "accepted": 735_100, "malformed": 1},
-    }
-    return Summary(cluster=CLUSTER, at_ms=AT_MS + 41_000, seconds=48.2, **(given | fields))
+        malformed_total=1,
+        trend=trend(7),
+        rows_read={"done": 731_204, "marks": 960, "accepted": 735_100, "malformed": 1},
+    )
+    return replace(made, **fields)

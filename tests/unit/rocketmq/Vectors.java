@@ -272,6 +272,7 @@ public class Vectors {
         addresses.put(0L, "10.0.0.1:10911");
         addresses.put(1L, "10.0.0.2:10911");
         BrokerData broker = new BrokerData("DefaultCluster", "broker-a", addresses);
+        broker.setEnableActingMaster(true);
         route.setQueueDatas(new ArrayList<>(List.of(queue)));
         route.setBrokerDatas(new ArrayList<>(List.of(broker)));
         say("route", hex(route.encode()));

@@ -58,9 +58,9 @@ def peers() -> Iterator[Peers]:
 def dial() -> Iterator[Callable[..., BrokerConnection]]:
     with ExitStack() as stack:
 
-        def to(peer: ScriptedPeer, **options: object) -> BrokerConnection:
+        def to(peer: ScriptedPeer, **options: Any) -> BrokerConnection:
             on_push: Any = options.pop("on_push", lambda _: None)
-            settings = replace(SETTINGS, **options)  # type: ignore[arg-type]
+            settings = replace(SETTINGS, **options)
             return stack.enter_context(closing(connect(peer.address, settings, CLOCK, on_push)))
 
         yield to
@@ -212,7 +212,11 @@ def test_no_more_requests_wait_than_may(peers: Peers, dial: Dial) -> None:
 
 def test_no_more_bytes_wait_than_may(peers: Peers, dial: Dial) -> None:
     release = Event()
-    connection = dial(peers(lambda *_: release.wait(20) and None), outgoing_bytes_max=30_000_000)
+
+    def deaf(link: PeerLink, command: Command) -> None:
+        release.wait(20)
+
+    connection = dial(peers(deaf), outgoing_bytes_max=30_000_000)
     fills = (connection.start(Command(10, body=bytes(8_000_000)), 60) for _ in range(20))
     with pytest.raises(TooManyPending, match="bytes wait"):
         list(fills)
@@ -335,7 +339,7 @@ def test_who_asks_for_an_address_that_swallows_attempts_waits_for_the_first_one_
         if next(attempts) == 0:
             raise Unreachable(f"{address}: no answer")
         answers.wait()
-        return made  # type: ignore[no-any-return]
+        return made
 
     links = Links(SETTINGS, clock, lambda _: None, connect_slowly)
     with pytest.raises(Unreachable, match="no answer"):
@@ -387,9 +391,9 @@ def answering(fields: dict[str, str], code: int = 0, body: bytes = b"") -> Scrip
 def clients(peers: Peers) -> Iterator[Callable[..., tuple[Client, ScriptedPeer]]]:
     with ExitStack() as stack:
 
-        def make(answers: dict[int, Script] | None = None, **options: object) -> tuple[Client, ScriptedPeer]:
+        def make(answers: dict[int, Script] | None = None, **options: Any) -> tuple[Client, ScriptedPeer]:
             peer = peers(serving(answers))
-            settings = replace(SETTINGS, name_servers=(peer.address,), **options)  # type: ignore[arg-type]
+            settings = replace(SETTINGS, name_servers=(peer.address,), **options)
             return stack.enter_context(Client(settings, CLOCK)), peer
 
         yield make
@@ -479,6 +483,16 @@ def test_the_next_name_server_is_asked_where_one_does_not_answer(peers: Peers) -
     settings = replace(SETTINGS, name_servers=(f"127.0.0.1:{free_port()}", peer.address))
     with Client(settings, CLOCK) as client:
         assert client.names.route("topic").master_of("a") == peer.address
+
+
+def test_a_connection_to_what_is_the_master_no_more_ends(clients: Clients) -> None:
+    client, peer = clients()
+    moved = encode_route(route_to("127.0.0.1:1"))
+    with closing(client.pinned("a")) as pinned:
+        peer.script = serving({Request.GET_ROUTEINFO_BY_TOPIC: answering({}, body=moved)})
+        with pytest.raises(Unreachable, match="has moved from"):
+            pinned.broker.max_offset(QUEUE)
+        assert not pinned.is_open
 
 
 def test_a_topic_that_there_is_not_is_missing(clients: Clients) -> None:

@@ -18,6 +18,7 @@ from rocketmq.wire.bodies import (
     decode_cluster,
     decode_consumer_ids,
     decode_locked,
+    decode_master_epoch,
     decode_route,
     encode_cluster,
     encode_route,
@@ -158,6 +159,11 @@ ROUTE = Route(
         BrokerAddresses("x", "c", {0: "h:3"}),
     ),
 )
+ACTED_FOR = Route(
+    (QueueRange("a", 2, 2, permission=4), QueueRange("b", 2, 2)),
+    (BrokerAddresses("x", "a", {0: "replica:1"}, True), BrokerAddresses("x", "b", {0: "h:2", 1: "h:3"}, True)),
+)
+"""As name servers show a replica that acts for the master of `a`."""
 
 
 def test_a_route_is_read_as_it_was_written() -> None:
@@ -169,6 +175,21 @@ def test_queues_are_written_to_where_there_is_a_master_and_permission() -> None:
     assert ROUTE.writable_queues("t") == [Queue("t", "a", 0)]
     assert [one.broker for one in ROUTE.readable_queues("t")] == ["a", "a", "b", "c"]
     assert (ROUTE.master_of("a"), ROUTE.master_of("b"), ROUTE.master_of("z")) == ("h:1", None, None)
+
+
+def test_a_replica_that_acts_for_its_master_is_none() -> None:
+    assert decode_route(encode_route(ACTED_FOR)) == ACTED_FOR
+    assert (ACTED_FOR.master_of("a"), ACTED_FOR.master_of("b")) == (None, "h:2")
+    assert ROUTE.master_of("c") == "h:3"  # read-only, where no replica may act
+
+
+def test_the_last_election_counts() -> None:
+    epochs = (
+        b'{"epochList":[{"epoch":2,"startOffset":0,"endOffset":94},{"epoch":7,"startOffset":94}],"maxOffset":188}'
+    )
+    assert decode_master_epoch(epochs) == 7
+    with pytest.raises(Malformed, match="without an epoch"):
+        decode_master_epoch(b"{}")
 
 
 def test_a_route_of_an_old_name_server_is_read() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from rocksdict import ReadOptions
+from rocksdict import ReadOptions, WriteBatch
 
 from delayline.records.message import BEFORE_ALL, Key
 from store import keys
@@ -171,7 +171,7 @@ class NoRoom:
         self.full = False
         write = database.write
 
-        def refuse_when_full(batch: object, ranges: int = 0, freed_bytes: int = 0) -> None:
+        def refuse_when_full(batch: WriteBatch, ranges: int = 0, freed_bytes: int = 0) -> None:
             if self.full:
                 raise StoreFull("IO error: No space left on device")
             write(batch, ranges, freed_bytes)

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from delayline.records.message import BEFORE_ALL, Key
 from store.counts import SEGMENT_OFFSETS
-from store.index import Buckets, Covered, Entry
+from store.index import Buckets, Checkpoint, Covered, Entry
 from tests.tiers import examples
 from tests.unit.store.conftest import ORDERS, REPEAT, T0, MemoryHouse, RocksHouse, checkpoint
 
@@ -27,7 +27,7 @@ SELDOM = st.sampled_from([False] * 5 + [True])
 class Model(RuleBasedStateMachine):
     """What is pending is two dicts, one of which is lost by a restart."""
 
-    house_class = MemoryHouse
+    house_class: type[MemoryHouse | RocksHouse] = MemoryHouse
 
     @initialize()
     def begin(self) -> None:
@@ -40,7 +40,7 @@ class Model(RuleBasedStateMachine):
         self.names: dict[bytes, Key] = {}
         self.taken: list[Key] = []
         self.next_offset = 0
-        self.stored = None
+        self.stored: Checkpoint | None = None
 
     def teardown(self) -> None:
         if hasattr(self, "index"):
@@ -56,6 +56,12 @@ class Model(RuleBasedStateMachine):
             self.far.pop(key, None)
             self.near.pop(key, None)
         self.names = {name: key for name, key in self.names.items() if key in self.present}
+
+    def _remove(self, keys: list[Key]) -> None:
+        self._forget(keys)
+        stored = checkpoint(self.next_offset)
+        self.stored = stored
+        self.shard.remove(keys, stored)
 
     @rule(records=RECORDS)
     def put_far(self, records: list[tuple[int, int, bytes, bool]]) -> None:
@@ -99,18 +105,14 @@ class Model(RuleBasedStateMachine):
     def remove(self) -> None:
         taken = [key for key in self.taken if key in self.present]
         self.taken = []
-        self._forget(taken)
-        self.stored = checkpoint(self.next_offset)
-        self.shard.remove(taken, self.stored)
+        self._remove(taken)
 
     @precondition(lambda self: self.present)
     @rule(data=st.data())
     def remove_any(self, data: st.DataObject) -> None:
         lowest = sorted(self.present)[:12]
         chosen = sorted(data.draw(st.sets(st.sampled_from(lowest))))
-        self._forget(chosen)
-        self.stored = checkpoint(self.next_offset)
-        self.shard.remove(chosen, self.stored)
+        self._remove(chosen)
 
     @rule(data=st.data())
     def discard(self, data: st.DataObject) -> None:

@@ -86,7 +86,9 @@ def test_json_is_answered_with_the_name_of_the_field(
 def test_a_kafka_record_is_refused_with_the_name_of_the_header(
     field: str, value: Any, beside: dict[str, Any], sentence: str
 ) -> None:
-    headers = [(FIELDS[name][0], str(given).encode()) for name, given in {field: value, **beside}.items()]
+    headers: list[tuple[str, bytes | None]] = [
+        (FIELDS[name][0], str(given).encode()) for name, given in {field: value, **beside}.items()
+    ]
     screen = Screen(lambda _: DEFAULT_RULES, horizon_max_ms=3650 * 86_400_000)
     refusal = screen.look("orders", read_batch(batch_of([Sent(NOW_MS, b"k", b"v", headers)])), NOW_MS).refusal
     assert refusal is not None
@@ -117,7 +119,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, schedule: Mapping[str, Any]) -> str:
     api = Api()
 
     class Client(httpx.Client):
-        def request(self, method: str, url: Any, **options: Any) -> httpx.Response:  # type: ignore[override]
+        def request(self, method: str, url: Any, **options: Any) -> httpx.Response:
             return api.request(method, str(url), json=options["json"])
 
     monkeypatch.setattr(httpx, "Client", Client)

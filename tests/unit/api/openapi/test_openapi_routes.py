@@ -52,7 +52,8 @@ def listen(of: Api) -> set[str]:
     for route in of.app.routes:
         if isinstance(route, PlainRoute):
             route.app = _listening(route.app, seen)
-    of.app.middleware_stack = layer = of.app.build_middleware_stack()
+    layer: Any = of.app.build_middleware_stack()
+    of.app.middleware_stack = layer
     while layer := getattr(layer, "app", None):
         if isinstance(layer, SendingPath):  # sends do not come to their route
             layer.send = _listening(layer.send, seen)

@@ -25,7 +25,7 @@ def test_an_atomic_batch_without_fault_is_stored_in_one_append() -> None:
         appends.append(len(records))
         return append(records)
 
-    api.queue.append = counted  # type: ignore[method-assign]
+    api.queue.append = counted
     answer = api.send({"atomic": True, "messages": [GOOD, DELAYED, GOOD]})
     assert answer.status_code == 201
     assert (answer.json()["accepted"], answer.json()["rejected"]) == (3, 0)

@@ -23,7 +23,7 @@ class Growing(Api):
         self.queue.ensure_topic("orders")
         self.queue.ensure_buffer("orders", self.rules)
         self._topic = self.queue.topic
-        self.queue.topic = self._shown  # type: ignore[method-assign]
+        self.queue.topic = self._shown
 
     def _shown(self, name: str) -> TopicInfo:
         self.questions += 1

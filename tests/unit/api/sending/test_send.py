@@ -60,7 +60,7 @@ def test_the_due_time_counts_from_the_append_and_not_from_the_request() -> None:
         api.clock.advance(1500)
         return append(records)
 
-    api.queue.append = late  # type: ignore[method-assign]
+    api.queue.append = late
     sent = api.send({"value": 1, "schedule": {"delay": "1s"}}).json()
     assert sent["accepted_at"] == "2026-01-01T00:00:01.500Z"
     assert sent["due_at"] == "2026-01-01T00:00:02.500Z"

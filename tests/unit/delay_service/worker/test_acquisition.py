@@ -116,7 +116,7 @@ def with_steps(scene: Scene, count: int) -> list[None]:
     scene.turn(4)
     taken: list[None] = []
 
-    def retaining(*_: object) -> Iterator[None]:
+    def retaining(*given: object) -> Iterator[None]:
         for _ in range(count):
             taken.append(None)
             yield
@@ -228,13 +228,23 @@ def test_an_answer_to_a_claim_of_a_shard_that_has_gone_is_void(scene: Scene) -> 
     assert scene.epochs()[:2] == [1, 2]
 
 
+class Noting:
+    """A queue's `takeover` that has nothing to hand over."""
+
+    def __init__(self) -> None:
+        self.asked: list[Shard] = []
+
+    def __call__(self, shard: Shard) -> Handover:
+        self.asked.append(shard)
+        return Handover(None, b"")
+
+
 @pytest.mark.parametrize("answered", [0, 1])
 def test_a_worker_that_stops_leaves_the_rest_of_a_takeover_out(scene: Scene, answered: int) -> None:
-    asked: list[Shard] = []
     for _ in range(answered):
         scene.held.work()
         scene.turn(1)
-    scene.queue.takeover = asked.append  # type: ignore[assignment, method-assign]
+    scene.queue.takeover = takeover = Noting()
     scene.send(b"last", (b"delay-ms", b"0"))
     scene.turn(2)
 
@@ -242,20 +252,19 @@ def test_a_worker_that_stops_leaves_the_rest_of_a_takeover_out(scene: Scene, ans
     scene.worker.run()
 
     assert scene.held.closed
-    assert asked == []
+    assert takeover.asked == []
     assert scene.delivered() == [b"last"]
     assert not scene.is_running()
 
 
 def test_shards_that_are_not_ours_any_more_are_not_asked_about(scene: Scene) -> None:
-    asked: list[Shard] = []
-    scene.queue.takeover = asked.append  # type: ignore[assignment, method-assign]
+    scene.queue.takeover = takeover = Noting()
     scene.hand(Lost([MAILS]))
 
     scene.held.work()
     scene.turn(1)
 
-    assert asked == []
+    assert takeover.asked == []
     assert not scene.worker.acquisition.is_under_way
 
 

@@ -2,9 +2,9 @@
 recorded."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from threading import Thread
-from typing import Any
+from typing import Any, ParamSpec
 
 import pytest
 
@@ -152,14 +152,17 @@ def test_a_skip_waits_for_the_commit_in_flight(bench: Bench) -> None:
     assert bench.delivered() == [b"before", b"behind"]
 
 
-class Postponed:
+P = ParamSpec("P")
+
+
+class Postponed(Executor):
     """A committing thread that has not begun yet."""
 
     def __init__(self, future: "Future[Any]", work: list[Callable[[], Any]]) -> None:
         self._future, self._work = future, work
 
-    def submit(self, work: Callable[..., Any], *given: Any) -> "Future[Any]":
-        self._work.append(lambda: work(*given))
+    def submit(self, work: Callable[P, Any], /, *given: P.args, **named: P.kwargs) -> "Future[Any]":
+        self._work.append(lambda: work(*given, **named))
         return self._future
 
 
@@ -236,7 +239,7 @@ def break_off(bench: Bench, first: int, end: int) -> None:
     poll = source.poll
 
     def broken(*given: Any) -> list[Any]:
-        found = []
+        found: list[Any] = []
         for event in poll(*given):
             if isinstance(event, Fetched) and any(first <= record[0] < end for record in event.records):
                 before = [record for record in event.records if record[0] < first]

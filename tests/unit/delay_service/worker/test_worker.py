@@ -1,9 +1,10 @@
 """The worker over in-memory twins."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from functools import partial
+from typing import Any, ParamSpec
 from unittest.mock import patch
 
 import pytest
@@ -473,15 +474,18 @@ def test_a_claim_that_is_fenced_does_not_keep_other_shards_waiting(bench: Bench)
     assert states == {"orders": (False, "takeover"), "mails": (True, None)}
 
 
-class Reluctant:
+P = ParamSpec("P")
+
+
+class Reluctant(Executor):
     """An executor that starts nothing before somebody waits for it; what was handed in earlier goes first."""
 
     def __init__(self) -> None:
         self._waiting: list[Callable[[], None]] = []
 
-    def submit(self, call: Callable[..., object], *args: object) -> "Future[object]":
+    def submit(self, call: Callable[P, Any], /, *args: P.args, **named: P.kwargs) -> "Future[Any]":
         future = Awaited(self)
-        self._waiting.append(lambda: future.set_result(call(*args)))
+        self._waiting.append(lambda: future.set_result(call(*args, **named)))
         return future
 
     def work(self) -> None:

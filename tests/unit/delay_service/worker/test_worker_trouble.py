@@ -1,8 +1,9 @@
 """What goes wrong around a worker: the queue is away, clocks differ, targets refuse, buffers are replaced."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import Any, ParamSpec
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -31,18 +32,21 @@ def with_settings(bench: Bench, **settings: Any) -> Bench:
 def calm(bench: Bench) -> None:
     """Buffer maintenance answers when a turn waits for it, so that every run is the same."""
     bench.worker.buffer_maintenance.close()
-    bench.worker.buffer_maintenance.executor = Prompt()  # type: ignore[assignment]
+    bench.worker.buffer_maintenance.executor = Prompt()
+
+
+P = ParamSpec("P")
 
 
 class Prompt(Reluctant):
     """An executor that does at once what it is handed."""
 
-    def submit(self, call: Callable[..., object], *args: object) -> Any:
-        future = super().submit(call, *args)
+    def submit(self, call: Callable[P, Any], /, *args: P.args, **named: P.kwargs) -> "Future[Any]":
+        future = super().submit(call, *args, **named)
         self.work()
         return future
 
-    def shutdown(self, **_: object) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing is left to do."""
 
 

@@ -1,5 +1,7 @@
 """Batches made of bodies, read back by another implementation and by the walk that the proxy takes."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from tests.unit.mq.kafka.batches import T0
 SIZES = [0, 1, 59, 60, 61, 62, 63, 64, 8100, SHORT - 4, SHORT - 3, SHORT - 2, SHORT - 1, SHORT, SHORT + 1, 70_000]
 
 
-def built(deliveries: list[Delivery], codec: Codec = Codec.NONE) -> bytes:
+def built(deliveries: Sequence[tuple[bytes, int | None]], codec: Codec = Codec.NONE) -> bytes:
     return b"".join(records_of(deliveries, T0, codec).batch(77, 3, 40))
 
 

@@ -124,6 +124,6 @@ def test_arbitrary_and_damaged_data_is_read_or_refused_and_nothing_else(
     codec, theirs = THEIRS[name]
     damaged = bytearray(theirs(b"some text, some more text, some text again" + noise))
     damaged[at % len(damaged)] = byte
-    for data in (noise, bytes(damaged), XERIAL + noise, cramjam.snappy.compress_raw(noise)):
+    for data in (noise, bytes(damaged), XERIAL + noise, bytes(cramjam.snappy.compress_raw(noise))):
         with suppress(MalformedBatch, BatchTooLarge):
             decompress(codec, data, 1 << 16)

@@ -429,13 +429,13 @@ def test_closing_waits_for_no_node_and_a_connection_that_is_made_later_is_closed
         connect = reader.nodes.connect
         made = []
 
-        def late(node: int) -> Any:
+        def late(node_id: int) -> Any:
             asked.set()
             go_on.wait(PATIENCE_S)
-            made.append(connect(node))
+            made.append(connect(node_id))
             return made[0]
 
-        reader.nodes.connect = late  # type: ignore[method-assign]
+        reader.nodes.connect = late
         reader.assign(FIRST, 0)
         read_until(reader, lambda _: asked.is_set())
         reader.close()
@@ -538,10 +538,10 @@ def test_a_leader_is_looked_for_once_and_nobody_turns_meanwhile(
 def test_what_goes_wrong_in_a_helper_is_not_swallowed(one: tuple[Cluster, WireReader]) -> None:
     _, reader = one
 
-    def broken(*_: object) -> None:
+    def broken(topic: str, partition: int) -> int:
         raise ZeroDivisionError
 
-    reader.nodes.leader = broken  # type: ignore[assignment]
+    reader.nodes.leader = broken
     reader.assign(FIRST, 0)
     with pytest.raises(ZeroDivisionError):
         reader.read(10, PATIENCE_S)

@@ -32,7 +32,6 @@ ACCEPTED_EVERY = 1 if THOROUGH else 4
 
 RECORDS = 120
 TOPICS = ("mail", "orders")
-ACCEPT = {"accept_loss": True}
 
 Bodies = dict[tuple[str, str], list[tuple[int, bytes]]]
 
@@ -64,10 +63,15 @@ def read_all(queue: EmbeddedQueue) -> Bodies:
     return found
 
 
-def opened(folder: Path, **settings: bool) -> "closing[EmbeddedQueue]":
+def opened(folder: Path, accept_loss: bool = False) -> "closing[EmbeddedQueue]":
     return closing(
         EmbeddedQueue.open(
-            folder, namespace="delayline", clock=ManualClock(), disk_free_min_bytes=0, partitions=2, **settings
+            folder,
+            namespace="delayline",
+            clock=ManualClock(),
+            disk_free_min_bytes=0,
+            partitions=2,
+            accept_loss=accept_loss,
         )
     )
 
@@ -139,7 +143,7 @@ def judge(folder: Path, image: Image, *, accepted: bool = True) -> bool:
 
 
 def accept(folder: Path, image: Image) -> None:
-    with opened(folder, **ACCEPT) as queue:
+    with opened(folder, accept_loss=True) as queue:
         left = read_all(queue)
         for place, records in left.items():
             assert set(records) <= set(image.held[place]), "what is left is what was there"
@@ -349,7 +353,7 @@ def test_without_its_list_of_files_everything_can_still_be_recovered(
 ) -> None:
     folder = images["closed"].copy(tmp_path)
     DAMAGES[damage](folder)
-    with opened(folder, **ACCEPT) as queue:
+    with opened(folder, accept_loss=True) as queue:
         assert read_all(queue) == images["closed"].held
 
 
@@ -369,7 +373,7 @@ def test_a_topic_whose_row_is_lost_leaves_its_number_and_records_to_no_other(fol
 
     assert accepted.records == 0
     kept = f"{RECOVERED}{next(iter(acknowledged.ends))[0]}"
-    with opened(folder, **ACCEPT) as queue:  # it is another log to the mark
+    with opened(folder, accept_loss=True) as queue:  # it is another log to the mark
         queue.ensure_topic("new")
         append(queue, "new", "0", b"mine")
         assert [record.body for record in queue.read("new", "0", 0, 10, 1 << 20)] == [b"mine"]
@@ -387,7 +391,7 @@ def test_a_topic_whose_row_is_lost_keeps_its_name_by_the_copy(folder: Path, tmp_
     with pytest.raises(QueueDamaged, match=r"old/0 ends at 0, acknowledged up to 2 .*That gives up 0 records\."):
         opened(folder).__enter__()
 
-    with opened(folder, **ACCEPT) as queue:
+    with opened(folder, accept_loss=True) as queue:
         assert queue.topic("old").topic_id == topic_id
         assert [record.body for record in queue.read("old", "0", 0, 10, 1 << 20)] == [b"a", b"b"]
 
@@ -419,7 +423,9 @@ def test_numbers_that_only_the_mark_remembers_are_used_up_as_well(folder: Path, 
     assert salvage(folder / "log", Loss("the log is gone", acknowledged=acknowledged), 1).records == 1
 
     with closing(Rdict(str(folder / "log"), tuning.options())) as db:
-        assert NUMBER.unpack(db[NUMBERS_KEY])[0] == max(topic for topic, _ in acknowledged.ends)
+        used = db[NUMBERS_KEY]
+        assert used is not None
+        assert NUMBER.unpack(used)[0] == max(topic for topic, _ in acknowledged.ends)
 
 
 def test_figures_name_the_partitions_that_lack_most_and_none_that_lack_nothing() -> None:

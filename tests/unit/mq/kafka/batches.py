@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import cramjam
 from kafka.codec import gzip_encode, lz4_encode, zstd_encode
@@ -10,13 +10,37 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from kafka.record.util import calc_crc32c
 
 T0 = 1_767_225_600_000
-PRODUCER = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 40}
 XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 SNAPPY_XERIAL = 12
 """Snappy in Java's framing; its codec is SNAPPY."""
 
 CODECS = [NONE, GZIP, SNAPPY, SNAPPY_XERIAL, LZ4, ZSTD]
+
+
+class ProducerId(TypedDict):
+    """What a batch names as its producer."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Origin(ProducerId):
+    """A producer, and the sequence of a batch's first record."""
+
+    base_sequence: int
+
+
+class Changes(TypedDict, total=False):
+    """Of PRODUCER."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+PRODUCER: Origin = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 40}
+NO_PRODUCER: Origin = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
 
 
 class Sent(NamedTuple):
@@ -33,7 +57,9 @@ def plain(n: int = 0, **headers: bytes | None) -> Sent:
     return Sent(T0 + n, b"k%d" % n, b"v%d" % n, named)
 
 
-def batch_of(records: list[Sent], codec: int = NONE, transactional: bool = False, **producer: int) -> bytes:
+def batch_of(
+    records: list[Sent], codec: int = NONE, transactional: bool = False, **producer: Unpack[Changes]
+) -> bytes:
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,  # with one, the library leaves small records uncompressed

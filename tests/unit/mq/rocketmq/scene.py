@@ -165,7 +165,9 @@ class Worker:
         settings = RocketmqSettings(name_servers="a:1", namespace="ns")
         clock, cluster, requests = ManualClock(), Answering(), Requests(broker)
         pinned = SimpleNamespace(broker=requests, group=requests, close=requests.close)
-        admin = SimpleNamespace(create_group=noted, runtime=lambda _: {"bootTimestamp": "1"})
+        admin = SimpleNamespace(
+            create_group=noted, runtime=lambda _: {"bootTimestamp": "1"}, configuration=lambda _: {}
+        )
         client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: Live(pinned, requests))
         reader: Any = Requests(broker)
         self.name, self._broker = name, broker
@@ -231,7 +233,7 @@ class Answering:
     """A cluster without troubles."""
 
     def __init__(self) -> None:
-        self.telling, self.stored = nullcontext, noted
+        self.translated_errors, self.stored = nullcontext, noted
 
 
 class Live:

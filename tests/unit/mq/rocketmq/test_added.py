@@ -8,7 +8,7 @@ from mq.rocketmq.added import unique_key
 
 
 def ms(*moment: int, tz: timezone = UTC) -> int:
-    return round(datetime(*moment, tzinfo=tz).timestamp() * 1000)  # type: ignore[arg-type, misc]
+    return round(datetime(*moment, tzinfo=tz).timestamp() * 1000)  # type: ignore[arg-type]
 
 
 def searched_from_ms(key: bytes, now_ms: int, hours: int) -> int:

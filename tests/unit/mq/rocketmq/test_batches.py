@@ -12,6 +12,7 @@ from mq.contract import Append, ShardBatch
 from mq.errors import CommitAborted
 from mq.rocketmq.batches import Batches
 from mq.rocketmq.cluster import Held, TopicOnBrokers
+from mq.rocketmq.naming import place_of
 from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.wire.bodies import Queue
 from tests.unit.mq.rocketmq.scene import noted
@@ -27,7 +28,7 @@ class Cluster:
         self._brokers = brokers
 
     def queue(self, topic: str, partition: str) -> Queue:
-        return Queue(topic, *partition.split(":"))  # type: ignore[arg-type]
+        return place_of(partition, topic).of(topic)
 
     def queue_held(self, topic: str, partition: str) -> tuple[Queue, Held]:
         return self.queue(topic, partition), Held(1, True, 4)

@@ -43,7 +43,7 @@ def claim(broker: BrokerInMemory) -> RocketmqClaim:
     def rest(_: float) -> None:
         broker.land()
 
-    admin = SimpleNamespace(create_group=noted, runtime=lambda _: {"bootTimestamp": "1"})
+    admin = SimpleNamespace(create_group=noted, runtime=lambda _: {"bootTimestamp": "1"}, configuration=lambda _: {})
     client: Any = SimpleNamespace(admin=admin, pinned=pinned)
     journals = Journals(cluster, reader)  # type: ignore[arg-type]
     ownership = Ownership(settings, cluster, journals, reader, rest, noted, clock)  # type: ignore[arg-type]

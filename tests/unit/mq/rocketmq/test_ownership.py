@@ -1,5 +1,7 @@
 """Owners of a shard on RocketMQ, one after the other, and what the last one left on its way."""
 
+from typing import Any
+
 import pytest
 
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, QueueUnavailable
@@ -134,7 +136,8 @@ def test_a_shard_that_is_released_while_its_lock_is_waited_for_is_claimed_anew()
         def __exit__(self, *_: object) -> None:
             pass
 
-    holding.lock = ReleasedFirst()
+    released_first: Any = ReleasedFirst()
+    holding.lock = released_first
     assert worker.take() is not holding
     assert worker.ownership.holding(holding.shard) is not holding
 
@@ -188,6 +191,20 @@ def test_what_may_have_been_stored_ends_the_session(error: RocketmqError) -> Non
     broker.refusing = {TARGET: error}
     assert isinstance(fails(worker, b"m"), CommitUnknown)
     assert not worker.session.is_open
+
+
+@pytest.mark.parametrize(
+    ("error", "lasts"),
+    [(Refused(2, "", ""), True), (Refused(1, "in-sync replicas not enough", ""), True), (Refused(1, "", ""), False)],
+)
+def test_a_journal_that_certainly_took_nothing_leaves_the_session(error: RocketmqError, lasts: bool) -> None:
+    broker = BrokerInMemory()
+    worker = Worker("first", broker)
+    broker.refusing = {JOURNAL: error}
+    assert not takes(worker)
+    assert worker.session.is_open is lasts
+    broker.refusing = {}
+    assert takes(worker) is lasts
 
 
 def test_a_lost_answer_ends_the_session() -> None:

@@ -10,7 +10,7 @@ from delayline.clock import ManualClock
 from mq.contract import LogRecord
 from mq.errors import QueueUnavailable
 from mq.rocketmq import retention
-from mq.rocketmq.retention import LOOK_S, SAID_AGAIN_S, RetentionWatch
+from mq.rocketmq.retention import LOOK_S, WARN_AGAIN_S, RetentionWatch
 from rocketmq.wire.bodies import Queue
 from tests.unit.mq.rocketmq.scene import SHARD
 
@@ -95,7 +95,7 @@ def test_where_nothing_is_pending_nothing_is_reported(log: Log) -> None:
 def test_it_is_logged_once_an_hour(log: Log) -> None:
     looked(49 * 3600, times=5)
     assert len(log.logged) == 1
-    looked(49 * 3600, times=3, pause_s=SAID_AGAIN_S)
+    looked(49 * 3600, times=3, pause_s=WARN_AGAIN_S)
     assert len(log.logged) == 1 + 3
 
 

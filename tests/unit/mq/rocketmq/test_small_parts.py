@@ -1,17 +1,24 @@
 """Names, shares and codes of the RocketMQ adapter."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from structlog.testing import capture_logs
 
 from delayline.errors import ConfigError
 from delayline.names import Names
 from delayline.records.message import Shard
 from mq.errors import PartitionUnknown, QueueError, QueueUnavailable, RecordTooLarge, TopicUnknown
 from mq.rocketmq import trouble
+from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.naming import WireNames, place_of
-from mq.rocketmq.session import writer_of
+from mq.rocketmq.session import run_of, writer_of
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.shares import share_of
 from rocketmq.errors import AnswerLost, InvalidRequest, Malformed, Refused, RocketmqError, TopicMissing, Unreachable
+from rocketmq.wire.bodies import Queue
 
 NAMES = WireNames(Names("team.delay"))
 SHARDS = [Shard("orders", f"a:{number}") for number in range(10)]
@@ -84,6 +91,7 @@ def test_most_shards_stay_where_they_are_when_a_member_goes() -> None:
     ("error", "busy", "refused", "of_record", "kind"),
     [
         (Refused(1, "", ""), False, False, False, QueueUnavailable),
+        (Refused(1, "in-sync replicas not enough", ""), True, False, False, QueueUnavailable),
         (Refused(2, "", ""), True, False, False, QueueUnavailable),
         (Refused(13, "", ""), False, True, True, RecordTooLarge),
         (Refused(14, "", ""), True, False, False, QueueUnavailable),
@@ -108,6 +116,35 @@ def test_what_may_have_been_stored_is_not_taken_for_refused(error: RocketmqError
     assert trouble.is_not_stored(Unreachable(""))
 
 
+# --- what a broker has lost
+
+
+def test_an_offset_that_is_given_again_is_reported_with_what_is_gone() -> None:
+    ends, queue = LogEnds(), Queue("orders", "a", 0)
+    ends.stored(queue, 7, records=3)
+    ends.stored(queue, 10)
+    ends.stored(queue._replace(queue_id=1), 0)
+    with capture_logs() as lines:
+        ends.stored(queue, 11)
+        ends.stored(queue, 8, records=2)
+        ends.stored(queue, 10)
+    assert [(line["event"], line["queue"], line["records"]) for line in lines] == [
+        ("a broker has lost the end of its log: what it acknowledged last is gone", 0, 4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "run"),
+    [({}, b"5"), ({"enableControllerMode": "false"}, b"5"), ({"enableControllerMode": "true"}, b"5 3")],
+)
+def test_each_election_begins_another_run_of_a_broker(configuration: dict[str, str], run: bytes) -> None:
+    admin = SimpleNamespace(
+        runtime=lambda _: {"bootTimestamp": "5"}, configuration=lambda _: configuration, master_epoch=lambda _: 3
+    )
+    client: Any = SimpleNamespace(admin=admin)
+    assert run_of(client, "a") == run
+
+
 # --- settings
 
 
@@ -123,9 +160,9 @@ def test_what_may_have_been_stored_is_not_taken_for_refused(error: RocketmqError
         ({"properties": {"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"}}, "ssl.ca.location"),
     ],
 )
-def test_refused_settings_name_themselves(changed: dict[str, object], error: str) -> None:
+def test_refused_settings_name_themselves(changed: dict[str, Any], error: str) -> None:
     with pytest.raises(ConfigError, match=error):
-        RocketmqSettings(**{"name_servers": "a:1", **changed})  # type: ignore[arg-type]
+        replace(RocketmqSettings(name_servers="a:1"), **changed)
 
 
 def test_connections_are_encrypted_where_that_is_set_with_an_account_or_without() -> None:

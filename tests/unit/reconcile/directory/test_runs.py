@@ -16,6 +16,7 @@ from reconcile.errors import OtherCluster, RunInProgress
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
 from reconcile.logic.manifest import Manifest
 from reconcile.logic.plan import Cluster
+from reconcile.progress import Step
 from reconcile.report.repair_plan import LostMessage, RepairPlan, encode_repair_plan
 from tests.unit.reconcile.queue import FakeQueue, FakeStages
 
@@ -63,6 +64,9 @@ class MortalFiles:
     def read(self, name: str) -> bytes | None:
         return self._files.read(name)
 
+    def tail(self, name: str, size: int) -> bytes:
+        return self._files.tail(name, size)
+
     def exists(self, name: str) -> bool:
         return self._files.exists(name)
 
@@ -86,7 +90,7 @@ class MortalFiles:
         self._files.flush()
 
 
-def silent(step: str) -> None:
+def silent(step: Step) -> None:
     pass
 
 

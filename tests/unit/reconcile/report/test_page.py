@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from reconcile.logic.ledger import Category
 from reconcile.report.page import TOPICS_MAX, render_page
@@ -27,7 +28,7 @@ def page(of: Summary) -> Markup:
 
 
 def bare(**fields: Any) -> Summary:
-    return Summary(**({"cluster": CLUSTER, "run": 1, "at_ms": AT_MS, "exit_code": 0, "seconds": 9.04} | fields))
+    return replace(Summary(cluster=CLUSTER, run=1, at_ms=AT_MS, exit_code=0, seconds=9.04), **fields)
 
 
 def test_the_ledger_stands_on_the_page_as_an_equation() -> None:

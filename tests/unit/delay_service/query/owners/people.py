@@ -19,6 +19,8 @@ from delayline.questions.inquiry import (
     RequestedNames,
     Resolution,
     ShardFigures,
+    Skip,
+    StallReport,
     State,
 )
 from delayline.records.message import MessageId, Shard
@@ -73,6 +75,12 @@ class Worker:
     def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
         return self._answer("due_counts", (tuple(shards), query))
 
+    def stall(self, shard: Shard) -> "Future[StallReport]":
+        return self._answer("stall", shard)
+
+    def skip(self, shard: Shard, skip: Skip) -> "Future[StallReport]":
+        return self._answer("skip", (shard, skip))
+
     def figures(self) -> "Future[list[ShardFigures]]":
         return self._answer("figures", None)
 
@@ -89,7 +97,7 @@ class Worker:
 
 
 class Group:
-    """`mq.contract.Admin`, as far as it knows who owns what, and which shards there are."""
+    """`delay_service.query.owners.directory.OwnerAdmin`."""
 
     def __init__(self, table: Mapping[Shard, Owner] | None = None) -> None:
         self.table = dict(table or {})

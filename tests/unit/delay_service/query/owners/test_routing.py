@@ -156,7 +156,7 @@ def test_a_wrong_answer_has_the_table_renewed() -> None:
     scene = Scene(p3=ONE)
     scene.others.scripted[ONE] = [NotMine("not mine"), FOUND]
     wanted: list[None] = []
-    scene.directory.want = lambda: wanted.append(None)  # type: ignore[method-assign]
+    scene.directory.want = lambda: wanted.append(None)
     scene.ask()
     assert len(wanted) == 1
 
@@ -219,7 +219,7 @@ def test_an_owner_that_falls_silent_is_left_once_the_shard_is_anothers(monkeypat
         if looks in (3, 6):
             scene.moves({3: None, 6: TWO}[looks])
 
-    scene.directory.want = want  # type: ignore[method-assign]
+    scene.directory.want = want
     assert scene.ask("decided", SHARD, 7) == Resolution(Outcome.APPLIED)
     assert (scene.asked, scene.pauses.count) == ([ONE, TWO], 1)
 
@@ -323,7 +323,7 @@ def test_an_owner_that_is_frozen_is_left_for_those_that_own_its_shards_now(monke
     scene = Scene(p0=ONE, p1=ONE)
     scene.others.scripted = {ONE: [..., counts(A)], TWO: [counts(B)]}
     scene.group.table[B] = TWO
-    scene.directory.want = scene.directory.refresh  # type: ignore[method-assign]
+    scene.directory.want = scene.directory.refresh
     assert counted(scene, A, B) == [A, B]
     assert (scene.asked, scene.pauses.count) == ([ONE, ONE, TWO], 1)
 

@@ -123,7 +123,7 @@ def test_and_left_alone_where_it_has_gone_on_meanwhile(scene: Scene) -> None:
             going_on.state = "Ongoing"
         return found
 
-    scene.cluster.answer = beginning  # type: ignore[method-assign]
+    scene.cluster.answer = beginning
     assert scene.hanging.recover(ME) is False
     assert (scene.cluster.marked, scene.cluster.fenced) == ([], [])
 
@@ -185,7 +185,7 @@ def committed_as_it_is_interrupted(scene: Scene, state: str) -> None:
                 going.state = "CompleteCommit"
         return answer(node, request)
 
-    scene.cluster.answer = quicker  # type: ignore[method-assign]
+    scene.cluster.answer = quicker
 
 
 def test_what_was_committed_as_it_was_interrupted_is_marked_so(scene: Scene) -> None:

@@ -62,7 +62,7 @@ def test_an_end_in_doubt_whose_coordinator_is_now_too_old_is_unknown() -> None:
             brokers.lacks.add((node, END))
         return connect(node)
 
-    brokers.connect = older  # type: ignore[method-assign]
+    brokers.connect = older
     brokers.script(END, LOST)
     with pytest.raises(CommitUnknown, match="node 1: END_TXN"):
         scene.run()

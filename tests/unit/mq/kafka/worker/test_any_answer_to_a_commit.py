@@ -142,7 +142,8 @@ def test_a_commit_that_brokers_have_not_confirmed_in_full_is_none(level: int) ->
     for seed in range(SEEDS):
         scene = Scene(level)
         scene.brokers = brokers = AnyBrokers(Random(seed), level)
-        scene.writer._nodes = brokers  # type: ignore[assignment]
+        nodes: Any = brokers
+        scene.writer._nodes = nodes
         for _ in range(3):
             outcomes[outcome(scene, brokers)] += 1
     print(outcomes)

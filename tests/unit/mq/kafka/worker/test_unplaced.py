@@ -35,7 +35,7 @@ class Acknowledging:
 def appended(offset: int | None) -> "Future[list[Position]]":
     client = object.__new__(KafkaClient)
     producer: Any = Acknowledging(offset)
-    client.line = Renewed(lambda: producer, id, 1, ManualClock())  # type: ignore[arg-type]
+    client.line = Renewed(lambda: producer, id, 1, ManualClock())
     future: Future[list[Position]] = Future()
     client.append_one(Append("orders", "2", BODY), 2, future)
     return future

@@ -91,7 +91,7 @@ class Scene:
         self.sizes = Sizes()
         self.clock = ManualClock()
         self.finisher = Finisher()
-        limits = Limits(self.sizes)  # type: ignore[arg-type]
+        limits = Limits(self.sizes)
         nodes: Any = self.brokers
         self.writer = WireTransactions(SETTINGS, "me", nodes, codec, limits, self.clock, self._pause, self.finisher)
 
@@ -345,7 +345,7 @@ def test_a_limit_that_was_lowered_is_asked_for_again(scene: Scene) -> None:
 
 def test_a_limit_that_is_not_reported_is_the_brokers_default(scene: Scene) -> None:
     scene.sizes.bytes_max = ""
-    assert Limits(scene.sizes).of("orders") == BATCH_BYTES_MAX  # type: ignore[arg-type]
+    assert Limits(scene.sizes).of("orders") == BATCH_BYTES_MAX
 
 
 def test_too_few_replicas_for_as_long_as_a_transaction_lasts_are_silent(scene: Scene) -> None:

@@ -27,8 +27,8 @@ OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 MAY_WRITE = ErrorCode.INVALID_RECORD
 
 
-def batch(sequence: int, count: int, delayed: int, **more: object) -> Batch:
-    return Batch("orders", 0, 7, more.pop("epoch", 0), sequence, count, delayed, **more)  # type: ignore[arg-type]
+def batch(sequence: int, count: int, delayed: int, epoch: int = 0, refusal: ErrorCode = ErrorCode.NONE) -> Batch:
+    return Batch("orders", 0, 7, epoch, sequence, count, delayed, refusal=refusal)
 
 
 def after(sequencer: Sequencer, *events: Event) -> list[Output]:
