@@ -37,6 +37,7 @@ LEFT_OUT = {
     "tests/reconcile/test_end_to_end_kafka.py": "each run has the readers of Kafka, and the job on files",
     "tests/reconcile/test_end_to_end_rocketmq.py": "each run has the reader of RocketMQ, and the job on files",
     "tests/reconcile/test_lost_successor.py": "whole runs; each run finds it among generated messages",
+    "tests/reconcile/test_memory.py": "a Java of its own; each run has the job on files",
     "tests/reconcile/test_merging.py": "whole runs; each run kills a protocol that merges in its units",
 }
 """Modules of which `make test` runs nothing, and why."""
