@@ -23,7 +23,7 @@ from delayline.process import threads
 from mq.contract import Append, Position
 from mq.errors import QueueClosed, QueueUnavailable, RecordTooLarge
 from mq.rocketmq import trouble
-from mq.rocketmq.body import BATCH_BYTES_MAX, Identity, chunks, member_bytes, to_member
+from mq.rocketmq.body import ACCEPTED_BYTES_MAX, BATCH_BYTES_MAX, Identity, chunks, member_bytes, to_member
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.settings import RocketmqSettings
@@ -198,7 +198,7 @@ class Appends:
                 queue = queues[topic, partition] = self._cluster.queue(topic, partition)
             try:
                 identity = None if topic in own else Identity(next(self._unique), now_ms)
-                placed.setdefault(queue, []).append((index, to_member(body, identity)))
+                placed.setdefault(queue, []).append((index, to_member(body, identity, ACCEPTED_BYTES_MAX)))
             except (InvalidRequest, MalformedRecord) as error:
                 raise RecordTooLarge(f"a record for {topic}: {error}") from error
         return placed

@@ -18,6 +18,7 @@ from delayline.errors import MalformedRecord
 from delayline.records.headers import DUE, EXACT, ID, STEP
 from delayline.records.message import Header
 from delayline.records.record import decode_body, encode_body
+from mq.contract import HEADER_ROOM_BYTES
 from mq.rocketmq.added import NAMES, added, is_added
 from rocketmq.errors import BodyTooLarge, InvalidRequest, Malformed, UnknownCompression
 from rocketmq.wire.batch import BatchMember
@@ -31,6 +32,11 @@ MARK = STEP
 _NAME_ENDS, _VALUE_ENDS = b"\x01", b"\x02"
 _ROOM = 512
 """Of the properties' bytes, for the mark and for what is added."""
+PROPERTIES_BYTES_MAX = BYTES_MAX - _ROOM
+"""Of the user's and the worker's."""
+ACCEPTED_BYTES_MAX = PROPERTIES_BYTES_MAX - 2 * HEADER_ROOM_BYTES
+"""Of what is accepted: a worker adds headers when it delivers a message, moves it, or makes a dead letter of it, and
+`delayline-record` may have them a second time."""
 MEMBER_BYTES = 22
 """Of a message in a batch, beside body and properties."""
 BATCH_BYTES_MAX = 4 << 20
@@ -49,7 +55,9 @@ class Identity(NamedTuple):
     at_ms: int
 
 
-def to_member(body: bytes, identity: Identity | None = None) -> BatchMember:
+def to_member(
+    body: bytes, identity: Identity | None = None, properties_bytes_max: int = PROPERTIES_BYTES_MAX
+) -> BatchMember:
     """`identity` is for what goes straight to its topic. Hot: once per message. Raises MalformedRecord for what is no
     record, InvalidRequest for headers that are larger than a message's properties may be."""
     key, value, headers = decode_body(body)
@@ -62,8 +70,8 @@ def to_member(body: bytes, identity: Identity | None = None) -> BatchMember:
     properties = _exact_properties(pairs) if as_it_is else None
     if properties is None:
         properties = _properties_with_record(key, value, headers, pairs)
-    if len(properties) > BYTES_MAX - _ROOM:
-        raise InvalidRequest(f"headers of {len(properties)} bytes; RocketMQ takes {BYTES_MAX - _ROOM} beside a body")
+    if len(properties) > properties_bytes_max:
+        raise InvalidRequest(f"headers of {len(properties)} bytes; the limit is {properties_bytes_max} beside a body")
     if identity is None and DUE in found:
         identity = _of_delivered(found)
     if identity is not None:

@@ -2,10 +2,12 @@
 
 import base64
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from rocketmq.client.client import Client
@@ -196,3 +198,26 @@ def test_the_doctor_examines_brokers_and_what_waits(server: Server, topic: str) 
 def test_topics_of_others_are_never_made(server: Server) -> None:
     answer = HTTP.post(f"{server.url}/v1/topics/orders-none/messages", json={"value": "x"}, timeout=20)
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/topic-unknown")
+
+
+@pytest.mark.parametrize("byte", [b"x", b"\xff"], ids=["text", "no text"])
+def test_the_largest_headers_that_are_accepted_are_delivered_also_after_a_move(
+    server: Server, topic: str, pulled: Pulled, byte: bytes
+) -> None:
+    """The worker's own headers come on top: they were not counted, and the message was a dead letter without content,
+    or the commit of its move failed for ever."""
+
+    def sent(size: int, delay: str) -> httpx.Response:
+        header = {"name": "h", "value_base64": base64.b64encode(byte * size).decode()}
+        message = {"value": "1", "headers": [header], "schedule": {"delay": delay}}
+        return HTTP.post(f"{server.url}/v1/topics/{topic}/messages", json=message, timeout=20)
+
+    refused = bisect_left(range(40_000), True, key=lambda size: sent(size, "1h").status_code == 413)
+    assert 10_000 < refused < 32_000
+    messages = [sent(refused - 1, delay).json() for delay in ("1s", "1h")]
+    moved = HTTP.patch(
+        f"{server.url}/v1/messages/{messages[1]['message_id']}", json={"schedule": {"delay": "1s"}}, timeout=20
+    )
+    assert moved.status_code in (200, 202), moved.text
+    found = {one.properties_map()["delayline-id"] for one in arrived(pulled, 2)}
+    assert found == {one["message_id"] for one in messages}

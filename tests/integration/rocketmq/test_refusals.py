@@ -13,6 +13,7 @@ from delayline.records.record import encode_body
 from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Delivery, Lost
 from mq.errors import DeliveryRefused, TopicUnknown
+from mq.rocketmq.body import PROPERTIES_BYTES_MAX
 from mq.rocketmq.queue import RocketmqQueue
 from mq.rocketmq.settings import RECORD_BYTES_MAX, RocketmqSettings
 from rocketmq.client.client import Client
@@ -28,7 +29,6 @@ from tests.contract.drive import Worker
 from tests.integration.rocketmq.conftest import CLOCK, soon
 
 pytestmark = pytest.mark.thorough
-HEADERS_MAX = 32_511
 BODY_MAX = 4 << 20
 
 
@@ -135,7 +135,7 @@ def test_the_largest_record_is_delivered_and_a_larger_one_is_the_records_fault(
 def test_headers_as_large_as_properties_may_be_are_delivered_and_larger_ones_are_the_records_fault(
     client: Client, topic: str, owned: Owned
 ) -> None:
-    most = HEADERS_MAX - len("h\x01\x02")
+    most = PROPERTIES_BYTES_MAX - len("h\x01\x02")
     assert owned.refusal(body(b"m", (b"h", b"x" * (most + 1)))).of_record
     owned.deliver(body(b"m", (b"h", b"x" * most)))
     soon(lambda: values(client, topic) == [b"m"])
