@@ -17,7 +17,12 @@ TOPIC_CHARS_MAX = 127
 
 _BROKER = re.compile(r"[a-zA-Z0-9_-]{1,100}")
 _ID = re.compile(r"0|[1-9][0-9]{0,4}", re.ASCII)
-_SYSTEM = frozenset({"TBW102", "BenchmarkTest", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX"})
+_SYSTEM = frozenset(
+    {
+        *("TBW102", "BenchmarkTest", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX"),
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+    }
+)
 
 
 def is_broker_name(name: str) -> bool:
@@ -61,6 +66,8 @@ class WireNames:
         wire = topic.replace(".", "%") if self.names.is_own(topic) else topic
         if "." in wire or len(wire) > TOPIC_CHARS_MAX:
             raise TopicUnknown(f"{topic!r} cannot be a topic of RocketMQ: {TOPIC_CHARS_MAX} of a-z A-Z 0-9 _ -")
+        if _is_system(wire):
+            raise TopicUnknown(f"{topic!r} is a topic of RocketMQ's own")
         return wire
 
     def back(self, wire: str) -> str:
@@ -77,5 +84,9 @@ class WireNames:
 
     def is_users(self, wire: str) -> bool:
         """Whether the topic is neither ours nor RocketMQ's own."""
-        system = wire in _SYSTEM or wire.lower().startswith("rmq_sys_") or wire.endswith("_REPLY_TOPIC")
-        return is_topic_name(wire) and not system
+        return is_topic_name(wire) and not _is_system(wire)
+
+
+def _is_system(wire: str) -> bool:
+    """`TopicValidator.isSystemTopic`, and replies."""
+    return wire in _SYSTEM or wire.lower().startswith("rmq_sys_") or wire.endswith("_REPLY_TOPIC")

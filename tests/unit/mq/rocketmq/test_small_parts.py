@@ -44,8 +44,10 @@ def test_what_rocketmq_could_not_call_so_is_unknown(name: str) -> None:
 @pytest.mark.parametrize(
     "wire", ["TBW102", "rmq_sys_wheel_timer", "RMQ_SYS_TRACE_TOPIC", "%RETRY%g", "c_REPLY_TOPIC"]
 )
-def test_rocketmqs_own_topics_are_no_users(wire: str) -> None:
+def test_rocketmqs_own_topics_are_no_users_and_take_no_messages(wire: str) -> None:
     assert not NAMES.is_users(wire)
+    with pytest.raises(TopicUnknown):
+        NAMES.out(wire)
 
 
 def test_a_partition_is_a_queue_of_a_broker() -> None:
