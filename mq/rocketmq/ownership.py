@@ -2,7 +2,8 @@
 
     1. the journal names the last session; its broker does not list it any more, or it has released the shard
     2. a claim is appended; of several claims of a term the first one in the journal counts
-    3. `landing_s` passes, unless the shard was released: the broker stores what it had read from the last session
+    3. `landing_s` has passed since the last session was known to have ended, unless the shard was released or never
+       had an owner: the broker stores what it had read from that session
     4. the journal is read again. The first deliveries of a step that is not done decide. If the target has them, what
        is missing of the rest is written; if not, the step has not happened
     5. `Kept` is appended: nothing is open
@@ -43,6 +44,9 @@ from rocketmq.errors import RocketmqError
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 
+ENDED_MAX = 10_000
+"""Sessions of which it is kept since when they have ended; without it a takeover waits for `landing_s` itself."""
+
 log = logs.get(__name__)
 
 
@@ -58,8 +62,8 @@ class Holding:
     cursor: bytes | None
     number: int = 0
     is_recovered: bool = False
-    is_landed: bool = False
-    """Whether requests of the last session have had their time (`landing_s`) to be stored."""
+    landed_s: float = float("-inf")
+    """When requests of the last session have had their time (`landing_s`) to be stored (monotonic seconds)."""
     is_being_taken: bool = True
     ends: dict[Queue, tuple[int, float]] = field(default_factory=dict)
     lock: RLock = field(default_factory=RLock)
@@ -102,6 +106,7 @@ class Ownership:
         self._stamped = stamped
         self._clock = clock
         self._held: dict[Shard, Holding] = {}
+        self._ended_s: dict[str, float] = {}  # since when sessions are known to have ended
 
     def holding(self, shard: Shard) -> Holding | None:
         """Where it is ours, and the session lasts."""
@@ -121,9 +126,22 @@ class Ownership:
 
     def _blocks(self, state: State, session: Session) -> str | None:
         """The session that still has the shard."""
-        if state.released or state.session == session.id or state.session not in session.members():
+        if state.released or state.session == session.id:
             return None
-        return state.session
+        if state.session in session.members():
+            return state.session
+        if len(self._ended_s) >= ENDED_MAX:
+            self._ended_s.clear()
+        self._ended_s.setdefault(state.session, self._clock.monotonic_s())
+        return None
+
+    def _landed_s(self, state: State) -> float:
+        """When requests of the last session have had their time to be stored: counted from when its end was known,
+        so that a worker's shards do not wait one after the other."""
+        if state.released:
+            return float("-inf")
+        now_s = self._clock.monotonic_s()
+        return self._ended_s.get(state.session, now_s) + self._settings.landing_s
 
     def has_gone_on(self, holding: Holding) -> bool:
         """Whether another session has claimed it since; False where the journal cannot be read."""
@@ -149,7 +167,7 @@ class Ownership:
             raise QueueUnavailable(f"{'.'.join(shard)} still belongs to {other}")
         term = state.term + 1
         self.write(session, journal, Claimed(term, session.id))
-        holding = self._held[shard] = Holding(shard, session, journal, term, None, is_landed=state.released)
+        holding = self._held[shard] = Holding(shard, session, journal, term, None, landed_s=self._landed_s(state))
         try:
             with holding.lock:
                 self._recover(holding)
@@ -168,10 +186,10 @@ class Ownership:
         # rule answered: what a commit has left open would land behind our reading: sent twice.
         if not holding.session.is_answered():
             raise QueueUnavailable(f"{holding.shard.broker} has not answered yet")
-        if not holding.is_landed:
+        if (left_s := holding.landed_s - self._clock.monotonic_s()) > 0:
             # rule landing: what its broker had read of the last session would land behind our reading: sent twice.
-            self._rest(self._settings.landing_s)
-            holding.is_landed = True
+            self._rest(left_s)
+            holding.landed_s = float("-inf")
         # rule barrier: what the last session had stored would not be seen yet: sent twice.
         end = self.write(holding.session, holding.journal, Claimed(holding.term, holding.session.id))
         state = self._journals.state(holding.journal, end)

@@ -163,7 +163,9 @@ class Worker:
     def __init__(self, name: str, broker: BrokerInMemory, at: str = "a") -> None:
         """`at` is the broker's name."""
         settings = RocketmqSettings(name_servers="a:1", namespace="ns")
-        clock, cluster, requests = ManualClock(), Answering(), Requests(broker)
+        self.clock = clock = ManualClock()
+        self.rested_s: list[float] = []
+        cluster, requests = Answering(), Requests(broker)
         pinned = SimpleNamespace(broker=requests, group=requests, close=requests.close)
         admin = SimpleNamespace(
             create_group=noted, runtime=lambda _: {"bootTimestamp": "1"}, configuration=lambda _: {}
@@ -184,6 +186,7 @@ class Worker:
 
     def rest(self, seconds: float) -> None:
         """Meanwhile lands what was on its way."""
+        self.rested_s.append(seconds)
         self._broker.land()
 
     def rounds(self, part: ShardBatch) -> list[list[QueueBatch]]:
@@ -195,6 +198,9 @@ class Worker:
 
     def take(self) -> Holding:
         return self.ownership.take(self.shard, self._journal, self.session, self.is_wanted)
+
+    def is_free(self) -> bool:
+        return self.ownership.is_free(self._journal, self.session)
 
     def claim(self) -> None:
         """The shard, by its first commit."""

@@ -86,6 +86,22 @@ def test_a_broker_that_does_not_know_the_asker_reports_nothing_of_others() -> No
     assert not takes(second)
 
 
+@pytest.mark.parametrize(("known_for_s", "rested_s"), [(0.0, [1.0]), (0.75, [0.25]), (1.0, []), (60.0, [])])
+def test_a_takeover_waits_from_when_the_end_of_the_last_session_was_known(
+    known_for_s: float, rested_s: list[float]
+) -> None:
+    """A worker's shards do not wait one after the other."""
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    first.claim()
+    assert not second.is_free()
+    first.session.end()
+    assert second.is_free()
+    second.clock.advance(round(1000 * known_for_s))
+    second.take()
+    assert second.rested_s == pytest.approx(rested_s)
+
+
 def test_a_session_that_is_listed_behind_its_connections_end_does_not_count() -> None:
     """Its heartbeat was carried out behind that."""
     broker = BrokerInMemory()
