@@ -17,7 +17,7 @@ _POLL_S = 0.1
 
 
 def main(servers: str, source: str, target: str) -> None:
-    """Copy until nobody asks any more."""
+    """Copy until standard input ends."""
     stopping, assigned = Event(), Event()
     consumer = Consumer(
         {

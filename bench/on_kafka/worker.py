@@ -1,7 +1,7 @@
 """The worker on Kafka; see `bench.processes.working`."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from bench.on_kafka.broker import PARTITIONS
 from bench.processes import working
@@ -14,17 +14,15 @@ from mq.kafka.settings import KafkaSettings
 
 
 def main(servers: str, namespace: str, topic: str, folder: str, others: list[str]) -> None:
-    """Work on `topic`, and on the `others`, until nobody asks any more. `folder` holds the index."""
+    """Work on `topic`, and on the `others`, until standard input ends. `folder` holds the index."""
     names = [topic, *others]
     with running(KafkaSettings(bootstrap_servers=servers, namespace=namespace), names, folder):
         answer_questions()
 
 
-@contextmanager
-def running(kafka: KafkaSettings, topics: Sequence[str], folder: str) -> Iterator[Worker]:
+def running(kafka: KafkaSettings, topics: Sequence[str], folder: str) -> AbstractContextManager[Worker]:
     """It works on all partitions of `topics`."""
-    with working.running(KafkaQueue(kafka, SystemClock()), kafka.namespace, shards_of(topics), folder) as worker:
-        yield worker
+    return working.running(KafkaQueue(kafka, SystemClock()), kafka.namespace, shards_of(topics), folder)
 
 
 def shards_of(topics: Sequence[str]) -> list[Shard]:

@@ -8,7 +8,7 @@ from mq.rocketmq import RocketmqQueue, RocketmqSettings
 
 
 def main(servers: str, namespace: str, topic: str, folder: str) -> None:
-    """Work on `topic` until nobody asks any more. `folder` holds the index."""
+    """Work on `topic` until standard input ends. `folder` holds the index."""
     queue = RocketmqQueue(RocketmqSettings(name_servers=servers, namespace=namespace), SystemClock())
     with running(queue, namespace, Place(servers, namespace, topic).shards, folder):
         answer_questions()

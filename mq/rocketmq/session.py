@@ -88,7 +88,7 @@ class Session:
         try:
             found = set(self._pinned.group.consumers(self._group, self._queue))
             if is_doubted:
-                self._doubt(found - {self.id})
+                self._doubt(found - self._ended - {self.id})
         except RocketmqError as error:
             self._is_doubted |= is_doubted
             raise QueueUnavailable(f"asking {self.broker} for the group's members: {error}") from error

@@ -95,7 +95,7 @@ def test_a_pause_that_is_not_decided_everywhere_is_no_success() -> None:
 
 @pytest.fixture(scope="module")
 def dying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose topic `bills` has messages that nobody can make sense of: the API would refuse them."""
+    """A server whose topic `bills` has messages that cannot be read: the API would refuse them."""
     folder: Path = tmp_path_factory.mktemp("dead") / "data"
     queue = EmbeddedQueue.open(folder / "queue", namespace="delayline", clock=SystemClock())
     queue.ensure_topic("bills")

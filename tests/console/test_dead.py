@@ -22,7 +22,7 @@ LETTERS = 3
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One whose topic `bills` has messages that nobody can make sense of: the API would have refused them."""
+    """One whose topic `bills` has messages that cannot be read: the API would have refused them."""
     folder: Path = tmp_path_factory.mktemp("dead") / "data"
     queue = EmbeddedQueue.open(folder / "queue", namespace="delayline", clock=SystemClock())
     queue.ensure_topic("bills")

@@ -36,7 +36,12 @@ def ghosts(client: Client, broker: str, group: str, topic: str) -> set[str]:
 def _end_at_heartbeat(address: tuple[str, int], group: str) -> str:
     """The id of a client that has sent its heartbeat, and nothing else."""
     client_id = f"ghost-{uuid4().hex}~1@127.0.0.1:1"
-    body = encode_heartbeat(client_id, consumers=[Consumer(group, {})])
     with socket.create_connection(address) as channel:
-        channel.sendall(b"".join(encode_frame(Command(Request.HEART_BEAT, body=body))))
+        channel.sendall(heartbeat(client_id, group))
     return client_id
+
+
+def heartbeat(client_id: str, group: str) -> bytes:
+    """Of a consumer of the group, as bytes."""
+    body = encode_heartbeat(client_id, consumers=[Consumer(group, {})])
+    return b"".join(encode_frame(Command(Request.HEART_BEAT, body=body)))

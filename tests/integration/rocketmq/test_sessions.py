@@ -11,10 +11,8 @@ from mq.rocketmq.session import Session
 from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.client.client import Client
 from rocketmq.client.connection import parse_address
-from rocketmq.wire.bodies import Consumer, Queue, encode_heartbeat
-from rocketmq.wire.codes import Request
-from rocketmq.wire.command import Command, encode_frame
-from tests.fault.rocketmq.ghosts import ghosts
+from rocketmq.wire.bodies import Queue
+from tests.fault.rocketmq.ghosts import ghosts, heartbeat
 from tests.integration.rocketmq.conftest import soon
 
 SETTINGS = RocketmqSettings(name_servers="a:1", namespace=f"ns{uuid4().hex[:8]}")
@@ -34,10 +32,9 @@ def test_who_was_killed_at_its_heartbeat_is_no_member_and_who_does_not_answer_is
 ) -> None:
     first, second = sessions
     address = parse_address(client.names.master(queue.topic, queue.broker))
-    body = encode_heartbeat(MUTE, consumers=[Consumer(SETTINGS.group, {})])
     with ExitStack() as stack:
         channel = stack.enter_context(socket.create_connection(address))
-        channel.sendall(b"".join(encode_frame(Command(Request.HEART_BEAT, body=body))))
+        channel.sendall(heartbeat(MUTE, SETTINGS.group))
         soon(lambda: MUTE in first.members())
         left = soon(lambda: ghosts(client, queue.broker, SETTINGS.group, queue.topic))
         soon(lambda: first.members() == second.members() == {first.id, second.id, MUTE})
