@@ -11,7 +11,7 @@ from prometheus_client import Counter
 
 from api.http.problems import FORBIDDEN, INVALID_REQUEST, TOPIC_UNKNOWN, Refusal, refused
 from api.metrics import Metrics
-from api.sending.partitioner import partition_index
+from api.sending.partitioner import partition_index, partition_named, partition_unknown
 from api.services import Services
 from delayline.names import Names, is_topic_name
 from delayline.records.message import Shard
@@ -39,21 +39,25 @@ class Target:
     record_bytes_max: int
     has_buffer: bool
     fresh_until_s: float
+    in_turn: Sequence[str]
+    """Partitions for messages that may go to any: those that take some, if there are such."""
     turns: Iterator[int]
     accepted: Counter
     renewed_s: float = float("-inf")  # when a partition that it did not have was last looked for
 
-    def partition_for(self, number: int | None, key: bytes | None) -> str:
-        """The partition's name: the given number, else by key, else the next in turn. Hot: once per message. Raises
+    def partition_for(self, named: int | str | None, key: bytes | None) -> str:
+        """The partition's name: the given one, else by key, else the next in turn. Hot: once per message. Raises
         Refusal."""
         partitions = self.info.partitions
-        if number is None:
-            place = next(self.turns) % len(partitions) if key is None else partition_index(key, len(partitions))
-            return partitions[place]
-        if number >= len(partitions):
-            detail = f"{self.info.name} has {len(partitions)} partitions, from 0"
+        if named is None:
+            if key is None:
+                return self.in_turn[next(self.turns) % len(self.in_turn)]
+            return partitions[partition_index(key, len(partitions))]
+        found = partition_named(partitions, named)
+        if found is None:
+            detail = partition_unknown(self.info.name, partitions, named)
             raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
-        return partitions[number]
+        return found
 
     def record_bytes_for(self, *, delayed: bool) -> int:
         """Bytes that a record may have. A delayed one gets headers of ours on its way."""
@@ -131,13 +135,14 @@ class TopicBook:
             return False
         return True
 
-    async def target(self, topic: str, *, delayed: bool, highest: int = -1) -> Target:
-        """The topic, with its buffer where `delayed`; `highest` is the number of a partition that it should have.
-        Raises TopicUnknown, QueueUnavailable, Refusal."""
+    async def target(self, topic: str, *, delayed: bool, named: Collection[int | str] = ()) -> Target:
+        """The topic, with its buffer where `delayed`; it should have the partitions that are `named`. Raises
+        TopicUnknown, QueueUnavailable, Refusal."""
         known = self._known.get(topic)
         if known is None or (delayed and not known.has_buffer) or self._now_s() >= known.fresh_until_s:
             return await self._learn(topic, delayed)
-        if highest >= len(known.info.partitions) and self._now_s() >= known.renewed_s + RENEWED_S:
+        lacking = any(partition_named(known.info.partitions, one) is None for one in named)
+        if lacking and self._now_s() >= known.renewed_s + RENEWED_S:
             known.renewed_s = self._now_s()
             return await self._learn(topic, delayed)
         return known
@@ -145,16 +150,20 @@ class TopicBook:
     def _now_s(self) -> float:
         return self._services.clock.monotonic_s()
 
-    async def existing(self, topic: str, *, highest: int = -1) -> Target:
+    async def existing(self, topic: str, *, named: Collection[int | str] = ()) -> Target:
         """The topic as it is, see `target`: nothing is made. Raises TopicUnknown, QueueUnavailable, Refusal."""
         known = self._known.get(topic)
         if known is not None:
-            return await self.target(topic, delayed=known.has_buffer, highest=highest)
+            return await self.target(topic, delayed=known.has_buffer, named=named)
         return await self.ask(lambda: self._target(self._services.admin.topic(topic), has_buffer=False))
 
     def forget(self, topic: str) -> None:
         """The queue has contradicted what is known of the topic."""
         self._known.pop(topic, None)
+
+    def doubt(self, target: Target) -> None:
+        """A partition takes nothing: a second from now the topic is looked up again, for others that do."""
+        target.fresh_until_s = min(target.fresh_until_s, self._now_s() + RENEWED_S)
 
     async def ask(self, question: Callable[[], T]) -> T:
         """Run a blocking question in a thread. Raises what it raises, or QueueUnavailable when it takes too long."""
@@ -204,6 +213,7 @@ class TopicBook:
             record_bytes_max=self._services.client.record_bytes_max(info.name),
             has_buffer=has_buffer,
             fresh_until_s=self._now_s() + FRESH_S,
+            in_turn=[name for name in info.partitions if name not in info.down] or info.partitions,
             turns=itertools.count(),
             accepted=self._metrics.accepted.labels(info.name, "http"),
         )
@@ -223,11 +233,11 @@ def shards_of(info: TopicInfo) -> list[Shard]:
     return [Shard(info.name, partition) for partition in info.partitions]
 
 
-def named_partition(info: TopicInfo, number: int | None, key: bytes | None) -> str | None:
-    """The partition with this number, else the key's; None where there is no such number, or neither is given."""
+def named_partition(info: TopicInfo, named: int | str | None, key: bytes | None) -> str | None:
+    """The partition that is named, else the key's; None where there is none of this name, or neither is given."""
     partitions = info.partitions
-    if number is not None:
-        return partitions[number] if number < len(partitions) else None
+    if named is not None:
+        return partition_named(partitions, named)
     return None if key is None else partitions[partition_index(key, len(partitions))]
 
 

@@ -269,11 +269,13 @@ class Claim(Protocol):
 
 
 class TopicInfo(NamedTuple):
-    """A topic of the queue; `topic_id` is 16 bytes that change when a topic is deleted and made again."""
+    """A topic of the queue; `topic_id` is 16 bytes that change when a topic is deleted and made again. Partitions
+    that are `down` count, and take nothing now."""
 
     name: str
     partitions: tuple[str, ...]
     topic_id: bytes
+    down: frozenset[str] = frozenset()
 
 
 class Handover(NamedTuple):

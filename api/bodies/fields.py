@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Raw, UnsetType
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+PartitionName = Annotated[str, Meta(max_length=120)]
 PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Json = Annotated[
     Raw | UnsetType,

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Raw
 
-from api.bodies.fields import Base64, Int64, Json, PartitionNumber
+from api.bodies.fields import Base64, Int64, Json, PartitionName, PartitionNumber
 
 
 class HeaderIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,8 +90,11 @@ class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: Json = UNSET
     value_base64: Base64 = None
     partition: Annotated[
-        PartitionNumber | None,
-        Meta(description="Else the key decides (Java's default partitioner), else partitions take turns."),
+        PartitionNumber | PartitionName | None,
+        Meta(
+            description="Its number, or its name as answers have it. "
+            "Else the key decides (Java's default partitioner), else partitions take turns."
+        ),
     ] = None
     headers: Sequence[HeaderIn] | None = None
     schedule: ScheduleIn | None = None

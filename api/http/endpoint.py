@@ -6,6 +6,7 @@ RequestHeader   a request header that means something to this endpoint
 Reply           an answer that is no problem: its status, its bodies, its headers
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from api.http.requests import Query
 
 Schema = dict[str, Any]
 
+_NUMBER = re.compile(r"[0-9]{1,9}")
 WHOLE_NUMBER: Schema = {"type": "integer", "minimum": 0}
 MOMENT: Schema = {"anyOf": [{"type": "string", "format": "date-time"}, WHOLE_NUMBER]}
 
@@ -60,6 +62,23 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition by its number, or by its name as answers have it."""
+
+    name: str
+    meaning: str
+    example: None = None
+
+    def of(self, query: Query) -> int | str | None:
+        text = query.text(self.name)
+        return int(text) if text is not None and _NUMBER.fullmatch(text) else text
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A text, which the route reads further; `pattern` is what it must match there."""
 
@@ -95,7 +114,7 @@ class Moment:
         return MOMENT
 
 
-QueryParameter = Choice | Number | Text | Moment
+QueryParameter = Choice | Number | Partition | Text | Moment
 
 
 def query_of(request: Request, parameters: Sequence[QueryParameter]) -> Query:

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from api.http.problems import INVALID_REQUEST, Refusal, refused
+from api.sending.partitioner import partition_named, partition_unknown
 from mq.contract import Admin, Client, LogRecord
 
 PAGE_BYTES_MAX = 4 << 20
 PAGE_RECORDS_MAX = 1000
-_POSITION = re.compile(r"([^:,]{1,249}):([0-9]{1,18})")
+_POSITION = re.compile(r"([^,]{1,249}):([0-9]{1,18})")
+"""A partition's name may have a colon itself."""
 
 
 class Seen(NamedTuple):
@@ -47,15 +49,16 @@ class Reader:
         self._client = client
         self._admin = admin
 
-    def partitions(self, topic: str, number: int | None) -> Sequence[str]:
-        """The partitions of a topic, or the one with this number. Raises TopicUnknown, Refusal."""
+    def partitions(self, topic: str, named: int | str | None) -> Sequence[str]:
+        """The partitions of a topic, or the one that is named. Raises TopicUnknown, Refusal."""
         partitions = self._admin.topic(topic).partitions
-        if number is None:
+        if named is None:
             return partitions
-        if number >= len(partitions):
-            detail = f"{topic} has {len(partitions)} partitions, from 0"
+        found = partition_named(partitions, named)
+        if found is None:
+            detail = partition_unknown(topic, partitions, named)
             raise refused(INVALID_REQUEST, "?partition", "partition-unknown", detail)
-        return partitions[number : number + 1]
+        return (found,)
 
     def newest(self, topic: str, partitions: Sequence[str], limit: int) -> tuple[list[Seen], Positions]:
         """The newest records of the partitions, oldest first, and the positions before the first of them."""

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from api.bodies.answers import RecordsPage
 from api.http.answers import Answer, json_answer
-from api.http.endpoint import Choice, Endpoint, Number, Reply, RequestHeader, query_of
+from api.http.endpoint import Choice, Endpoint, Number, Partition, Reply, RequestHeader, query_of
 from api.http.problems import INVALID_REQUEST, Problems, refused
 from api.http.routing import add_route
 from api.reading.follow import EventStream, Followers
@@ -21,7 +21,7 @@ _LARGEST = 10**18 - 1
 """The query takes 18 digits (`api.http.requests`)."""
 
 
-_PARTITION = Number("partition", "Only this partition", 2**31 - 1)
+_PARTITION = Partition("partition", "Only this partition, by its number or name")
 _OFFSET = Number("offset", "From this offset on, instead of the newest; needs `partition`", _LARGEST)
 _PAGE_LIMIT = Number("limit", "At most so many records", PAGE_RECORDS_MAX, default=LIMIT)
 _FOLLOW = Choice(
@@ -52,13 +52,13 @@ class RecordRoutes:
     async def read(self, request: Request) -> Response:
         query = query_of(request, _READ_RECORDS.query)
         follow, limit = _FOLLOW.of(query), _PAGE_LIMIT.of(query)
-        number, offset = _PARTITION.of(query), _OFFSET.of(query)
-        if offset is not None and number is None:
+        named, offset = _PARTITION.of(query), _OFFSET.of(query)
+        if offset is not None and named is None:
             raise refused(INVALID_REQUEST, "?offset", "missing-parameter", "`offset` needs `partition`")
         topic: str = request.path_params["topic"]
         self._topics.check_readable(topic)
         resumed = _resumed(request) if follow else None
-        read = _Read(self._reader, topic, number, offset, LIMIT if limit is None else limit, resumed)
+        read = _Read(self._reader, topic, named, offset, LIMIT if limit is None else limit, resumed)
         page, positions = await self._topics.ask(read.follow_start if follow else read.page)
         if follow:
             return self._stream(request, topic, page, positions)
@@ -85,20 +85,20 @@ class _Read:
         self,
         reader: Reader,
         topic: str,
-        number: int | None,
+        named: int | str | None,
         offset: int | None,
         limit: int,
         resumed: Positions | None,
     ) -> None:
         self._reader = reader
         self._topic = topic
-        self._number = number
+        self._named = named
         self._offset = offset
         self._limit = limit
         self._resumed = resumed
 
     def page(self) -> tuple[list[Seen], Positions]:
-        partitions = self._reader.partitions(self._topic, self._number)
+        partitions = self._reader.partitions(self._topic, self._named)
         if self._offset is None:
             return self._reader.newest(self._topic, partitions, self._limit)
         page = self._reader.from_offset(self._topic, partitions[0], self._offset, self._limit)
@@ -108,5 +108,5 @@ class _Read:
         """Where a stream resumes there is no first page: everything comes from its positions."""
         if self._resumed is None:
             return self.page()
-        partitions = self._reader.partitions(self._topic, self._number)
+        partitions = self._reader.partitions(self._topic, self._named)
         return [], self._reader.resumed(self._topic, partitions, self._resumed)

@@ -81,7 +81,7 @@ class Draft(NamedTuple):
     """A message ready to be appended; without directives it goes straight to its topic."""
 
     key: bytes | None
-    partition: int | None
+    partition: int | str | None
     body: bytes
     directives: Sequence[Header] = ()
     own_id: str | None = None

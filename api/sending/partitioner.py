@@ -1,10 +1,11 @@
-"""Which partition a key belongs to: where Java's default partitioner would put it.
+"""Which partition is meant: by its number or name, or by a key, where Java's default partitioner would put it.
 
 Source: org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner.partitionForKey. Java's ints are signed and
 wrap; here everything is kept unsigned below 2**32, which leaves the same bits.
 """
 
 import struct
+from collections.abc import Sequence
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -29,3 +30,17 @@ def murmur2(data: bytes) -> int:
 def partition_index(key: bytes, partitions: int) -> int:
     """The partition's number. Java takes `toPositive`, which drops the sign bit, then the remainder."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def partition_named(partitions: Sequence[str], named: int | str) -> str | None:
+    """The partition with this number or name; None where there is none. Hot: once per message that names one."""
+    if isinstance(named, str):
+        return named if named in partitions else None
+    return partitions[named] if named < len(partitions) else None
+
+
+def partition_unknown(topic: str, partitions: Sequence[str], named: int | str) -> str:
+    """What is wrong, and what would be right."""
+    if isinstance(named, str) and not partitions[0].isdecimal():
+        return f"{topic} has no partition {named[:100]!r}, it has {', '.join(partitions[:8])}"
+    return f"{topic} has {len(partitions)} partitions, from 0"

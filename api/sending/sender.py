@@ -41,11 +41,11 @@ class Sender:
     async def target(self, topic: str, drafts: Sequence[Draft]) -> Target:
         """The topic, ready for these drafts. Raises TopicUnknown, QueueUnavailable, Refusal."""
         delayed = any(draft.directives for draft in drafts)
-        return await self._topics.target(topic, delayed=delayed, highest=_highest(drafts))
+        return await self._topics.target(topic, delayed=delayed, named=_named(drafts))
 
     async def existing(self, topic: str, drafts: Sequence[Draft]) -> Target:
         """The topic as it is: nothing is made. Raises TopicUnknown, QueueUnavailable, Refusal."""
-        return await self._topics.existing(topic, highest=_highest(drafts))
+        return await self._topics.existing(topic, named=_named(drafts))
 
     def place(self, target: Target, draft: Draft) -> Append:
         """Where the draft goes. Raises Refusal: no such partition, too large for the topic."""
@@ -69,8 +69,13 @@ class Sender:
             return await self._bridge.result(self._client.append(appends), self._timeout_s)
         except TimeoutError as error:
             raise QueueUnavailable("no answer in time: it is unknown whether it was stored") from error
-        except (TopicUnknown, PartitionUnknown):
+        except (TopicUnknown, PartitionUnknown) as error:
             self._topics.forget(target.info.name)
+            if all(topic == target.buffer and name in target.info.partitions for topic, name, _ in appends):
+                raise QueueUnavailable("the buffer lacks what its topic has, for a moment") from error
+            raise
+        except QueueUnavailable:
+            self._topics.doubt(target)
             raise
 
     def hand_over(self, target: Target, appends: Sequence[Append], ticket: Ticket) -> None:
@@ -92,6 +97,8 @@ class Sender:
             return
         if isinstance(error, TopicUnknown | PartitionUnknown):
             self._topics.forget(target.info.name)
+        if isinstance(error, QueueUnavailable):
+            self._topics.doubt(target)
         self._metrics.unconfirmed_failures.labels(target.info.name).inc(count)
         _log.warning("unconfirmed messages not stored", topic=target.info.name, messages=count, error=str(error))
 
@@ -129,9 +136,9 @@ class _Times(NamedTuple):
     due_at: str
 
 
-def _highest(drafts: Sequence[Draft]) -> int:
-    """The highest partition that is asked for by number; -1 where none is. Hot: once per request."""
-    return max([draft.partition for draft in drafts if draft.partition is not None], default=-1)
+def _named(drafts: Sequence[Draft]) -> set[int | str]:
+    """Partitions that are asked for. Hot: once per request."""
+    return {draft.partition for draft in drafts if draft.partition is not None}
 
 
 @lru_cache(1024)

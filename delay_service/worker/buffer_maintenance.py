@@ -55,7 +55,8 @@ class BufferMaintenance:
         identity."""
         low_offset = cursor.low_offset
         try:
-            _, partitions, topic_id = self._admin.buffer(shard)
+            buffer = self._admin.buffer(shard)
+            partitions, topic_id = buffer.partitions, buffer.topic_id
             if topic_id != cursor.topic_id:
                 return LookedAfter(topic_id, partitions, low_offset, None, 0)
             trimmed = last.trimmed_to if last else 0

@@ -85,10 +85,10 @@ class BrokerMember:
 
     # --- from other threads
 
-    def know(self, shards: Mapping[Shard, Queue], *, is_all: bool) -> None:
-        """That the broker has these, with their journals, and no others where it is all."""
+    def know(self, shards: Mapping[Shard, Queue]) -> None:
+        """That the broker has these, with their journals, and no others."""
         with self._changed:
-            known, self._shards = self._shards, dict(shards) if is_all else {**self._shards, **shards}
+            known, self._shards = self._shards, dict(shards)
             changed = known != self._shards
         if gone := sorted(known.keys() - self._shards.keys()):
             detail = "buffer and journal have no queue for them any more: what waits there waits until they have"
@@ -211,8 +211,7 @@ class BrokerMember:
         """Raises RocketmqError."""
         session = self.session
         if session is None:
-            topic = next(iter(self._shards.values())).topic
-            session = Session(self._settings, self._client, self.broker, topic, self._writer, self.look)
+            session = Session(self._settings, self._client, self.broker, self._writer, self.look)
             with self._changed:
                 self.session = session
             self._beaten_s = self._clock.monotonic_s()

@@ -17,8 +17,9 @@ from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import TopicInfo
 from mq.errors import QueueError, QueueUnavailable, TopicUnknown
 from mq.rocketmq.body import to_member
-from mq.rocketmq.cluster import Held, RocketmqCluster, TopicOnBrokers, new_sys_flag
+from mq.rocketmq.cluster import RocketmqCluster, TopicOnBrokers, new_sys_flag
 from mq.rocketmq.settings import RocketmqSettings
+from mq.rocketmq.topology import Held
 from rocketmq.client.client import Client
 from rocketmq.wire.bodies import Queue
 
@@ -51,7 +52,6 @@ class OwnTopics:
         self._clock = clock
         self._rest = rest
         self._making = Lock()
-        self._own_on: list[str] = []  # brokers that have our own topics
 
     def target(self, name: str) -> TopicOnBrokers:
         """A topic of users. Raises TopicUnknown."""
@@ -61,7 +61,7 @@ class OwnTopics:
 
     def ensure(self, name: str, rules: Rules) -> TopicInfo:
         """The buffer of topic `name`. Raises TopicUnknown, QueueUnavailable."""
-        wanted = _shape(self.target(name))
+        wanted = self.target(name).shape
         buffer = self._names.buffer(name)
         if (found := self._made(buffer, wanted)) is not None:
             return found.info
@@ -105,17 +105,14 @@ class OwnTopics:
             self.ensure(name, DEFAULT_RULES)
 
     def ensure_own(self) -> None:
-        """Audit, dead letters and marks, on every broker."""
+        """Audit, dead letters and marks, on every broker; again where they were deleted."""
         masters = self._cluster.masters()
-        if masters == self._own_on:
-            return
         for name, queues in (
             (self._names.audit, OWN_QUEUES),
             (self._names.dead, OWN_QUEUES),
             (self._names.cursor, 1),
         ):
             self._ensure(name, dict.fromkeys(masters, queues))
-        self._own_on = masters
 
     def ensure_claim(self, name: str) -> list[str]:
         """The journals of the claims of a name, one on every broker; the brokers."""
@@ -124,7 +121,7 @@ class OwnTopics:
         return masters
 
     def _ensure(self, name: str, wanted: Mapping[str, int]) -> None:
-        if self._made(name, wanted) is None:
+        if self._found(name, wanted, self._cluster.recall) is None:
             with self._alone():
                 if self._made(name, wanted) is None:
                     self._may_make(name)
@@ -134,7 +131,7 @@ class OwnTopics:
 
     def make_like(self, name: str, target: str) -> TopicOnBrokers:
         """A consumer group's topic, like that of users."""
-        wanted = _shape(self._cluster.recall(target))
+        wanted = self._cluster.recall(target).shape
         with self._alone():
             if (found := self._made(name, wanted)) is not None:
                 return found
@@ -148,11 +145,16 @@ class OwnTopics:
 
     def _made(self, name: str, wanted: Mapping[str, int]) -> TopicOnBrokers | None:
         """The topic, where it has all queues that are wanted."""
+        return self._found(name, wanted, self._cluster.describe)
+
+    def _found(
+        self, name: str, wanted: Mapping[str, int], look: Callable[[str], TopicOnBrokers]
+    ) -> TopicOnBrokers | None:
         try:
-            found = self._cluster.describe(name)
+            found = look(name)
         except TopicUnknown:
             return None
-        shape = _shape(found)
+        shape = found.shape
         return found if all(shape.get(broker, 0) >= count for broker, count in wanted.items()) else None
 
     def _seen(self, name: str, wanted: Mapping[str, int]) -> TopicOnBrokers:
@@ -188,7 +190,3 @@ class OwnTopics:
                 if self._clock.monotonic_s() > until_s:
                     raise QueueUnavailable(f"others have been making topics for {MAKING_S:.0f} s")
                 self._rest(MAKING_PAUSE_S)
-
-
-def _shape(found: TopicOnBrokers) -> dict[str, int]:
-    return {broker: held.queues for broker, held in found.brokers.items()}

@@ -98,7 +98,7 @@ class RocketmqClaim:
 
     def _session(self, broker: str) -> Session:
         group = self._settings.claim_group(self._name)
-        return Session(self._settings, self._client, broker, self._topic, self._writer, _nothing, group)
+        return Session(self._settings, self._client, broker, self._writer, _nothing, group)
 
     def _beat(self) -> None:
         while not self._closing.wait(BEAT_S):

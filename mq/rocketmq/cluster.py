@@ -17,14 +17,14 @@ from mq.contract import LogRecord, TopicInfo
 from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueClosed, TopicUnknown
 from mq.rocketmq import trouble
 from mq.rocketmq.body import to_body
-from mq.rocketmq.naming import Place, is_broker_name, place_of
+from mq.rocketmq.naming import Place, place_of
 from mq.rocketmq.settings import RocketmqSettings
+from mq.rocketmq.topology import Held, Topology
 from rocketmq.client.broker import PullStatus
 from rocketmq.client.client import Client
-from rocketmq.errors import RocketmqError, TopicMissing
+from rocketmq.errors import RocketmqError
 from rocketmq.wire.batch import BatchMember
-from rocketmq.wire.bodies import Queue, QueueRange
-from rocketmq.wire.headers.admin import Permission
+from rocketmq.wire.bodies import Queue
 
 _OURS_BITS = 29
 _OURS_SHIFT = 2
@@ -36,15 +36,6 @@ READABLE_S = 5.0
 READABLE_PAUSE_S = 0.002
 
 T = TypeVar("T")
-
-
-class Held(NamedTuple):
-    """A topic on one broker. `is_writable`: by its permissions, which name servers take from a topic whose master is
-    gone, and that is no trouble of the topic's."""
-
-    queues: int
-    is_writable: bool
-    sys_flag: int
 
 
 class TopicOnBrokers(NamedTuple):
@@ -63,7 +54,14 @@ class TopicOnBrokers(NamedTuple):
 
     @property
     def info(self) -> TopicInfo:
-        return TopicInfo(self.name, tuple(place.name for place in self.places), self.identity(min(self.brokers)))
+        names = tuple(place.name for place in self.places)
+        down = frozenset(place.name for place in self.places if not self.brokers[place.broker].has_master)
+        return TopicInfo(self.name, names, self.identity(min(self.brokers)), down)
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """How many queues each broker has that takes writes now."""
+        return {broker: held.queues for broker, held in self.brokers.items() if held.has_master}
 
     def identity(self, broker: str) -> bytes:
         """As this broker has it."""
@@ -86,6 +84,7 @@ class RocketmqCluster:
         self._lows: dict[Queue, int] = {}  # by queue of a buffer; bounded by the shards
         self._ends: dict[Queue, tuple[int, float]] = {}  # what was stored for us, and when; bounded by the queues
         self._kept_s: dict[str, float] = {}  # by broker
+        self._topology = Topology(client, clock)
         self._is_closed = False
 
     def close(self) -> None:
@@ -140,19 +139,15 @@ class RocketmqCluster:
 
     def _held(self, name: str, wire: str) -> dict[str, Held]:
         with self.translated_errors(f"looking up topic {name!r}"):
-            try:
-                route = self._client.names.route(wire)
-            except TopicMissing:
-                raise TopicUnknown(f"there is no topic {name!r}") from None
-        return {
-            one.broker: _held(one, route.master_of(one.broker) is not None)
-            for one in route.queues
-            if is_broker_name(one.broker)
-        }
+            found = self._topology.held(wire)
+        if not found:
+            raise TopicUnknown(f"there is no topic {name!r}")
+        return found
 
     def all_wire_names(self) -> list[str]:
+        """Of topics that there are, and of some that there were."""
         with self.translated_errors("listing topics"):
-            return self._client.admin.topics()
+            return sorted({*self._client.admin.topics(), *self._topology.seen})
 
     def buffers(self) -> dict[str, str]:
         """Names of all buffers, by target topic."""
@@ -163,6 +158,8 @@ class RocketmqCluster:
         """All there are, with their journals. Where buffer or journal has lost a queue its shard is there still, and
         stalls with what waits in the other. `look` is `held`, or `remembered`."""
         for target, name in self.buffers().items():
+            if self._names.out(target) not in self._topology.seen:
+                self.remembered(self._names.out(target))  # to be known when one of its brokers is down
             journal, buffer = self._names.journal(target), look(self._names.out(name))
             for broker, held in sorted(look(journal).items()):
                 for number in range(max(held.queues, buffer[broker].queues if broker in buffer else 0)):
@@ -172,7 +169,7 @@ class RocketmqCluster:
     def masters(self) -> list[str]:
         """Names of brokers that take writes, in order."""
         with self.translated_errors("listing brokers"):
-            return sorted(name for name in self._client.admin.brokers() if is_broker_name(name))
+            return sorted(self._topology.masters())
 
     def clusters(self) -> set[str]:
         """Names of RocketMQ's clusters; its topics of the same names are no users'."""
@@ -237,7 +234,7 @@ class RocketmqCluster:
     def wait_readable(self, broker: str, timeout_s: float, rest: Callable[[float], object]) -> bool:
         """Block until all that the broker has stored by now can be read; False where the time ran out. It shows what
         it has stored in that order, over all queues: a mark is stored, and waited for."""
-        mark = Queue(self._names.out(self._names.names.cursor), broker, 0)
+        mark = Queue(self._names.marks, broker, 0)
         until_s = self._clock.monotonic_s() + timeout_s
         with self.translated_errors(f"marking {broker}"):
             end = self._client.broker.send_batch(mark, [BatchMember(b"mark")]).answer.queue_offset + 1
@@ -290,8 +287,3 @@ class RocketmqCluster:
         if pulled.status is PullStatus.OFFSET_MOVED and offset < pulled.min_offset:
             raise OffsetOutOfRange(f"{queue.topic}: {offset} is gone, the log starts at {pulled.min_offset}")
         return [LogRecord(one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages]
-
-
-def _held(one: QueueRange, has_master: bool) -> Held:
-    writable = bool(one.permission & Permission.WRITE) or not has_master
-    return Held(min(one.readable, one.writable) if writable else one.readable, writable, one.topic_sys_flag)

@@ -1,7 +1,7 @@
 """A shard's journal: the records that its owners write about claims and steps, in a queue of its own.
 
-The journal of shard `broker-a:3` of `orders` is queue 3 of `delayline%cursor%orders` on broker-a. A record is
-MessagePack, one of the structures below. Page: docs/formats/journal.md.
+The journal of shard `broker-a:3` of `orders` is queue 3 of `delayline%cursor%orders` on broker-a. A record is `dlj`,
+the version's byte and MessagePack, one of the structures below. Page: docs/formats/journal.md.
 
     Claimed    the shard is this session's from here on (the first claim of a term counts)
     ShardStep  what a commit is going to write
@@ -20,6 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from delayline.errors import UnknownFormat
+from delayline.process import logs
 from mq.errors import QueueUnavailable
 from mq.rocketmq.cluster import RocketmqCluster
 from rocketmq.client.broker import BrokerRequests, Pulled, PullStatus
@@ -27,6 +28,7 @@ from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 from rocketmq.wire.stored import StoredMessage
 
+MAGIC = b"dlj"
 VERSION = 1
 TAIL_RECORDS = 64
 """Read at once, from the end backwards."""
@@ -94,23 +96,30 @@ class Released(msgspec.Struct, tag="released", frozen=True):
 
 Record: TypeAlias = Claimed | ShardStep | Done | Kept | Released
 
-_VERSIONED = bytes((VERSION,))
+_HEAD = MAGIC + bytes((VERSION,))
+log = logs.get(__name__)
 _decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Claimed | ShardStep | Done | Kept | Released)
 
 
 def encode(record: Record) -> BatchMember:
     """As a message."""
-    return BatchMember(_VERSIONED + msgspec.msgpack.encode(record))
+    return BatchMember(_HEAD + msgspec.msgpack.encode(record))
 
 
 def decode(body: bytes) -> Record:
-    """Raises UnknownFormat."""
-    if body[:1] != _VERSIONED:
-        raise UnknownFormat(f"a journal record of version {body[:1].hex() or 'none'}, this program knows {VERSION}")
+    """Of a message that `is_record`. Raises UnknownFormat."""
+    head, packed = body[: len(_HEAD)], body[len(_HEAD) :]
+    if head != _HEAD:
+        raise UnknownFormat(f"a journal record of version {head[3:].hex() or 'none'}, this program knows {VERSION}")
     try:
-        return _decoder.decode(body[1:])
+        return _decoder.decode(packed)
     except msgspec.DecodeError as error:
         raise UnknownFormat(f"a journal record that cannot be read: {error}") from error
+
+
+def is_record(body: bytes) -> bool:
+    """Whether a message of a journal is one of ours, of whatever version. Others are no business of the shard's."""
+    return body.startswith(MAGIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +172,7 @@ class Journals:
     def __init__(self, cluster: RocketmqCluster, reader: BrokerRequests) -> None:
         self._cluster = cluster
         self._reader = reader
+        self._warned: dict[Queue, int] = {}  # up to where foreign messages are reported; bounded by the shards
 
     def state(self, queue: Queue, end_min: int = 0) -> State:
         """As far as it can be read now, and at least up to `end_min`, which is stored already."""
@@ -173,12 +183,24 @@ class Journals:
         at = end
         while at > start and not _is_enough(records):
             begin = max(start, at - TAIL_RECORDS)
-            records = [*map(decode, self._bodies(queue, begin, at)), *records]
+            records = [*self._records(queue, begin, at), *records]
             at = begin
         return replay(records, end)
 
-    def _bodies(self, queue: Queue, begin: int, end: int) -> list[bytes]:
-        return [message.body for message in read_messages_between(self._cluster, self._reader, queue, begin, end)]
+    def _records(self, queue: Queue, begin: int, end: int) -> list[Record]:
+        messages = read_messages_between(self._cluster, self._reader, queue, begin, end)
+        # rule journal-foreign: one message that another program wrote there would stop its shard for good.
+        ours = [message for message in messages if is_record(message.body)]
+        if len(ours) < len(messages):
+            self._warn(queue, [message.queue_offset for message in messages if not is_record(message.body)])
+        return [decode(message.body) for message in ours]
+
+    def _warn(self, queue: Queue, foreign: list[int]) -> None:
+        """Once of each."""
+        if foreign[-1] >= self._warned.get(queue, 0):
+            self._warned[queue] = foreign[-1] + 1
+            place = f"{queue.broker}:{queue.queue_id}"
+            log.warning("messages of others in a journal", topic=queue.topic, queue=place, offsets=foreign[:10])
 
 
 def _is_enough(records: Sequence[Record]) -> bool:

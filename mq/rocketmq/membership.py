@@ -137,18 +137,14 @@ class SessionMembership:
                 self._look = False
 
     def _find(self) -> None:
-        """What shards there are. A broker that is not registered, or not all the while, may have more than name
-        servers know; without a master, they know what its replicas have."""
-        masters = set(self._cluster.masters())
-        found: dict[str, dict[Shard, Queue]] = defaultdict(dict, {broker: {} for broker in masters})
+        """What shards there are."""
+        found: dict[str, dict[Shard, Queue]] = defaultdict(dict, {broker: {} for broker in self._members})
         for shard, journal in self._cluster.shards(self._cluster.held):
             found[journal.broker][shard] = journal
-        masters &= set(self._cluster.masters())
         for broker, shards in found.items():
-            if broker not in self._members and shards:
+            if broker not in self._members:
                 self._members[broker] = self._member(broker)
-            if broker in self._members:
-                self._members[broker].know(shards, is_all=broker in masters)
+            self._members[broker].know(shards)
 
     def _member(self, broker: str) -> BrokerMember:
         return BrokerMember(

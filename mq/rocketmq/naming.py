@@ -74,6 +74,11 @@ class WireNames:
         """The name in Delayline."""
         return wire.replace("%", ".") if wire.startswith(self._own) else wire
 
+    @property
+    def marks(self) -> str:
+        """The topic, as RocketMQ names it, that every broker has: for marks, and to reach a broker by."""
+        return self.out(self.names.cursor)
+
     def journal(self, topic: str) -> str:
         """The topic, as RocketMQ names it, of the journals (`journal`) of the shards of `topic`."""
         return self.out(f"{self.names.cursor}.{topic}")

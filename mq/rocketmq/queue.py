@@ -286,25 +286,28 @@ class RocketmqQueue:
         return None
 
     def owners(self) -> Mapping[Shard, Owner]:
-        """By the journals: who has claimed a shard last, and not let go of it. Brokers are asked at once, and those
-        that do not answer soon are left out with their shards."""
+        """By the journals: who has claimed a shard last, and not let go of it. Brokers are asked at once; what they
+        do not answer soon is left out."""
         self._check()
         of_broker: dict[str, list[tuple[Shard, Queue]]] = defaultdict(list)
         for shard, journal in self._cluster.shards(self._cluster.remembered):
             of_broker[journal.broker].append((shard, journal))
-        asked = [self._asking.submit(self._owners_of, journals) for journals in of_broker.values()]
+        until_s = self._clock.monotonic_s() + OWNERS_S / 2  # what is found by then is in time
+        asked = [self._asking.submit(self._owners_of, journals, until_s) for journals in of_broker.values()]
         answered, _ = wait(asked, OWNERS_S)
         return {shard: owner for answer in answered for shard, owner in answer.result().items()}
 
-    def _owners_of(self, journals: Sequence[tuple[Shard, Queue]]) -> dict[Shard, Owner]:
-        """Of shards of one broker, up to the first without an answer."""
+    def _owners_of(self, journals: Sequence[tuple[Shard, Queue]], until_s: float) -> dict[Shard, Owner]:
+        """Of shards of one broker. A journal that cannot be read leaves out its own shard alone."""
         found: dict[Shard, Owner] = {}
         for shard, journal in journals:
+            if self._clock.monotonic_s() > until_s:
+                break
             try:
                 state = self._journals.state(journal)
             except (QueueError, UnknownFormat) as error:
-                log.debug("owners of a broker's shards are not known", broker=journal.broker, detail=str(error))
-                break
+                log.debug("a shard's owner is not known", shard=".".join(shard), detail=str(error))
+                continue
             if not state.released:
                 found[shard] = Owner(*writer_of(state.session))
         return found

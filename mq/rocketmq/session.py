@@ -39,13 +39,12 @@ class Session:
         settings: RocketmqSettings,
         client: Client,
         broker: str,
-        topic: str,
         writer: str,
         on_change: Callable[[], None],
         group: str = "",
     ) -> None:
-        """`topic` is one that the broker has; `group` is another than the workers'. `on_change` is called, in the
-        connection's thread, when the group has other members. Raises RocketmqError."""
+        """`group` is another than the workers'. `on_change` is called, in the connection's thread, when the group has
+        other members. Raises RocketmqError."""
 
         def pushed(_: Command) -> None:
             self._is_doubted = True
@@ -57,7 +56,8 @@ class Session:
         self._ended: set[str] = set()  # listed all the same; bounded by the list
         self.id = f"{writer}~{next(_numbers)}@{settings.address}"
         self._group = group or settings.group
-        self._queue = Queue(topic, broker, 0)
+        # By a topic that every broker has: where a shard's journal was deleted, others go on.
+        self._queue = Queue(settings.wire_names.marks, broker, 0)
         client.admin.create_group(self._group, broker)
         self._lock = Lock()
         self._open: list[Future[Any]] = []  # not answered yet, and not waited for; bounded by the shards

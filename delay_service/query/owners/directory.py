@@ -22,6 +22,10 @@ FRESH_S = 5.0
 PAUSE_S = 0.25
 """Between two questions to the queue."""
 
+LOOK_S = 30.0
+"""Without any question it is asked for again after so long: a queue knows shards of a broker that is down if it has
+seen them (`mq.rocketmq.topology`)."""
+
 log = logs.get(__name__)
 
 
@@ -42,7 +46,7 @@ class Directory:
         self._table: Mapping[Shard, Owner] = {}
         self._seen_s: float | None = None
         self._trouble: str | None = None
-        self._wanted = False
+        self._wanted = True
         self._closing = False
         self._changed = Condition()
         self._thread = Thread(target=self._run, name="directory", daemon=True)
@@ -80,6 +84,10 @@ class Directory:
         """Whether the queue has never answered yet."""
         return self._seen_s is None
 
+    def is_from_before(self, at_s: float) -> bool:
+        """Whether the queue's last answer came before this moment (monotonic seconds)."""
+        return self._seen_s is None or self._seen_s < at_s
+
     @property
     def trouble(self) -> str | None:
         """Why the queue could not name the owners when it was last asked."""
@@ -102,7 +110,7 @@ class Directory:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._wanted or self._closing)
+                self._changed.wait_for(lambda: self._wanted or self._closing, LOOK_S)
                 if self._closing:
                     return
             try:

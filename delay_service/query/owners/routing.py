@@ -47,6 +47,7 @@ class Survey(NamedTuple):
 
     method: Method
     arguments: tuple[Any, ...]
+    asked_s: float
     again_until_s: float
     give_up_s: float
 
@@ -78,6 +79,9 @@ class Routing:
         self._clock = clock
         self._pause = pause
         self._silent: dict[Shard, Silence] = {}
+        self._unowned: set[Shard] = set()
+        """Shards that a newer table did not have either: of topics without delayed messages. They hold up one list,
+        and not each. Bounded by the shards that are asked about."""
 
     async def ask(self, method: Method, arguments: tuple[Any, ...], within_s: float) -> Any:
         """The answer of the shard's owner. Raises OwnerUnavailable, NoShard, QueueUnavailable."""
@@ -100,7 +104,7 @@ class Routing:
         owner is asked about its own. An owner that does not answer is asked again for `AGAIN_S`, and then left
         out."""
         now_s = self._clock.monotonic_s()
-        survey = Survey(method, arguments, now_s + AGAIN_S, now_s + within_s)
+        survey = Survey(method, arguments, now_s, now_s + AGAIN_S, now_s + within_s)
         while self._directory.is_empty and await self._again(survey.again_until_s):
             pass
         return await self._collect(survey, set(arguments[0]) if arguments else None)
@@ -108,7 +112,7 @@ class Routing:
     async def _collect(self, survey: Survey, shards: set[Shard] | None) -> list[Any]:
         """The answers of the owners of the shards. Each is asked again on its own: one that is frozen holds up no
         other."""
-        parts, later = self._parts(shards)
+        parts, later = self._parts(shards, survey.asked_s)
         asking = [self._part(survey, owner, its) for owner, its in parts.items()]
         found = await asyncio.gather(*asking, self._collect_again(survey, later))
         return list(chain.from_iterable(found))
@@ -127,9 +131,9 @@ class Routing:
         await self._pause(PAUSE_S)
         return True
 
-    def _parts(self, shards: set[Shard] | None) -> tuple[dict[Owner, set[Shard]], set[Shard]]:
+    def _parts(self, shards: set[Shard] | None, asked_s: float) -> tuple[dict[Owner, set[Shard]], set[Shard]]:
         """The owners to ask about which shards, and the shards to ask about later: during a rebalance no member knows
-        their owners. None means all shards that have an owner."""
+        their owners, and a new shard has one that the table lacks. None means all shards that have an owner."""
         here, table = self._here, self._directory.owners()
         ours = Owner(here.writer) if here is not None else None
         parts: dict[Owner, set[Shard]] = {} if ours is None or shards is not None else {ours: set()}
@@ -138,8 +142,11 @@ class Routing:
             owner = ours if here is not None and here.owns(shard) else table.get(shard)
             if owner is not None and (owner == ours or owner.address):
                 parts.setdefault(owner, set()).add(shard)
-            elif self._directory.trouble:
+                self._unowned.discard(shard)
+            elif self._directory.trouble or (shard not in self._unowned and self._directory.is_from_before(asked_s)):
                 later.add(shard)
+            else:
+                self._unowned.add(shard)
         return parts, later
 
     async def _part(self, survey: Survey, owner: Owner, shards: set[Shard]) -> list[Any]:

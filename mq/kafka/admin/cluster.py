@@ -105,7 +105,9 @@ class Cluster:
             self._seen.pop(name, None)
             raise
         partitions = sorted(found.partitions, key=lambda partition: partition.id)
-        info = TopicInfo(name, tuple(str(partition.id) for partition in partitions), _uuid(found.topic_id))
+        names = tuple(str(partition.id) for partition in partitions)
+        down = frozenset(str(partition.id) for partition in partitions if partition.leader is None)
+        info = TopicInfo(name, names, _uuid(found.topic_id), down)
         leaders = tuple(-1 if partition.leader is None else partition.leader.id for partition in partitions)
         in_sync = tuple(len(partition.isr) for partition in partitions)
         replicas = max((len(part.replicas) for part in partitions), default=1)

@@ -9,7 +9,7 @@ import msgspec
 
 from delayline.records.record import decode_body
 from mq.rocketmq.body import to_body
-from mq.rocketmq.journal import Claimed, decode
+from mq.rocketmq.journal import Claimed, decode, is_record
 from rocketmq.client.client import Client
 from rocketmq.errors import Unreachable
 from rocketmq.wire.bodies import Queue
@@ -121,7 +121,8 @@ def gather(client: Client, brokers: Sequence[str], topic: str, namespace: str, s
         value: dict[str, Any] = msgspec.json.decode(decode_body(body).value or b"{}")
         if value.get("topic") == topic:
             evidence.rows += [Row(value["shard"], row["off"], row["out"]) for row in facts.rows(body)]
-    records = [decode(one.body) for one in messages(client, brokers, f"{namespace}%cursor%{topic}")]
+    journals = messages(client, brokers, f"{namespace}%cursor%{topic}")
+    records = [decode(one.body) for one in journals if is_record(one.body)]
     evidence.claims = len({(one.term, one.session) for one in records if isinstance(one, Claimed)})
     return evidence
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from rocketmq.wire.batch import BatchMember
 from tests.fault.kafka.processes import Disk, Worker
 from tests.fault.rocketmq.gate import Aim, Gate
 from tests.fault.rocketmq.ghosts import ghosts
@@ -14,6 +15,7 @@ KILLS = "SIGKILL of a worker"
 FREEZES = "SIGSTOP of a worker until its broker has given it up"
 STOPS = "SIGTERM of a worker, rejoined"
 GHOSTS = "sessions that ended at their heartbeat, and are listed"
+FOREIGN = "messages of others in a journal"
 BROKER_KILLS = "SIGKILL of a broker"
 BROKER_FREEZES = "SIGSTOP of a broker"
 
@@ -104,6 +106,15 @@ class Nemesis:
         with self._scene.client() as client:
             for broker in self._scene.server.brokers:
                 self._scene.tally[GHOSTS] += len(ghosts(client, broker, self._scene.group, self._scene.topic))
+
+    def write_into_journals(self) -> None:
+        """As another program that has mistaken the topic."""
+        with self._scene.client() as client:
+            for queue in client.names.route(self._scene.journals).writable_queues(self._scene.journals):
+                length = self._random.choice([0, 1, 3, 100])
+                foreign = [BatchMember(self._random.randbytes(length)) for _ in range(self._random.randint(1, 80))]
+                client.broker.send_batch(queue, foreign)
+                self._scene.tally[FOREIGN] += len(foreign)
 
     # --- brokers
 

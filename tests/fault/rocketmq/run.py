@@ -1,9 +1,11 @@
 """The proof on RocketMQ: `make prove MQ=rocketmq`, or `python -m tests.fault.rocketmq.run`; SEED=... repeats choices.
 
     storm     one broker: workers are killed, frozen for longer than their broker waits, and stopped;
-              sessions end at their heartbeat
+              sessions end at their heartbeat, others write into journals
     aimed     one broker: workers are killed at certain requests of a commit
     brokers   two masters, which are killed and frozen; workers as well
+
+All the while it is asked for messages that wait: no answer may hide one.
 
 Exit code 1 when a promise was broken, or a fault did not happen as often as wanted. Logs stay in .cache/proof then.
 """
@@ -27,7 +29,7 @@ from tests.fault.rocketmq import nemesis as deeds
 from tests.fault.rocketmq.gate import Aim
 from tests.fault.rocketmq.judge import Evidence, Verdict, judge
 from tests.fault.rocketmq.nemesis import Nemesis
-from tests.fault.rocketmq.scene import Scene, Size, scene
+from tests.fault.rocketmq.scene import ANSWERS, Scene, Size, scene
 
 FOLDER = CACHE.parent / "proof"
 WANTED = {
@@ -36,6 +38,8 @@ WANTED = {
     deeds.kills(Aim.REST): 5,
     deeds.FREEZES: 2,
     deeds.GHOSTS: 10,
+    deeds.FOREIGN: 100,
+    ANSWERS: 1000,
     **dict.fromkeys((deeds.STOPS, deeds.BROKER_KILLS, deeds.BROKER_FREEZES), 2),
 }
 MESSAGES_WANTED = 50_000
@@ -67,8 +71,8 @@ class Part:
 
 
 def storm(nemesis: Nemesis) -> None:
-    plan = [nemesis.kill] * 26 + [nemesis.freeze] * 2 + [nemesis.stop] * 3 + [nemesis.leave_ghosts] * 3
-    nemesis.rampage(plan, 0.5, 3)
+    plan = [nemesis.kill] * 26 + [nemesis.freeze] * 2 + [nemesis.stop] * 3
+    nemesis.rampage(plan + [nemesis.leave_ghosts] * 3 + [nemesis.write_into_journals] * 3, 0.5, 3)
 
 
 def aimed(nemesis: Nemesis) -> None:

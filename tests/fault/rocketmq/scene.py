@@ -17,12 +17,14 @@ from rocketmq.client.client import Client
 from rocketmq.errors import RocketmqError
 from tests.brokers.rocketmq import RocketMq
 from tests.fault.kafka.processes import Worker
+from tests.fault.rocketmq.asker import Asker
 from tests.fault.rocketmq.judge import Evidence, Sent, delivered_into, gather
 from tests.fault.server import Server, http_client
 from tests.ports import free_port
 
 DRAIN_S = 120.0
 CLOCK = SystemClock()
+ANSWERS = "answers about messages that wait"
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ class Scene:
             port = free_port()
             own = {"worker__port": str(free_port()), "internal__port": str(port), **settings}
             self.workers[port] = Worker(f"worker-{number}", folder, ["worker"], own)
-        self.sender = Sender(self.api.url, topic, size.masters * size.queues, size.pause_s, random)
+        partitions = size.masters * size.queues
+        self.sender = Sender(self.api.url, topic, partitions, size.pause_s, random)
+        self.asker = Asker(self.api.url, topic, partitions, Random(random.random()))
 
     def start(self) -> None:
         self.api.start()
@@ -104,6 +108,7 @@ class Scene:
             worker.start()
         self.api.wait_ready()
         self.sender.start()
+        self.asker.start()
 
     def client(self) -> Client:
         return Client(self.server.settings)
@@ -111,7 +116,16 @@ class Scene:
     @property
     def group(self) -> str:
         """Of the workers' sessions."""
-        return RocketmqSettings(name_servers="a:1", namespace=self.namespace).group
+        return self._settings.group
+
+    @property
+    def journals(self) -> str:
+        """The topic of the journals, as RocketMQ names it."""
+        return self._settings.wire_names.journal(self.topic)
+
+    @property
+    def _settings(self) -> RocketmqSettings:
+        return RocketmqSettings(name_servers="a:1", namespace=self.namespace)
 
     def wait_acknowledged(self, count: int) -> None:
         """Until the sender has got answers for so many messages. Raises TimeoutError."""
@@ -135,8 +149,11 @@ class Scene:
     def finish(self) -> Evidence:
         """Stop the sender, wait until all that was acknowledged has arrived or has had its time, and let the workers
         write their last rows."""
-        self.sender.stopping.set()
-        self.sender.join(30)
+        for thread in (self.sender, self.asker):
+            thread.stopping.set()
+            thread.join(30)
+        self.tally[ANSWERS] += self.asker.answers
+        self.failures += self.asker.wrong
         until_s, pause = CLOCK.monotonic_s() + DRAIN_S, threading.Event()
         with self.client() as client:
             while not self._has_all(client) and CLOCK.monotonic_s() < until_s:
@@ -154,6 +171,7 @@ class Scene:
 
     def close(self) -> None:
         self.sender.stopping.set()
+        self.asker.stopping.set()
         for worker in self.workers.values():
             worker.thaw()
             worker.kill()

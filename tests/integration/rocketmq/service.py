@@ -41,6 +41,7 @@ class Service:
         )
         self.sent: set[str] = set()
         """What was accepted, by tag."""
+        self._others = 0
         self.unsure: set[str] = set()
         """What was answered with 503: it may be stored."""
 
@@ -67,14 +68,42 @@ class Service:
         """One message, which may be refused."""
         one = f"{tag}-{partition}"
         message = {"value": one, "partition": partition, "schedule": {"delay": f"{delay_ms}ms"}}
-        answer = self._ask("post", f"v1/topics/{self.topic}/messages", json=message)
+        answer = self.ask("post", f"v1/topics/{self.topic}/messages", json=message)
         if answer.status_code == 201:
             self.sent.add(one)
         elif answer.status_code == 503:
             self.unsure.add(one)
         return answer
 
-    def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+    def named(self, own_id: str, delay_ms: int) -> dict[str, Any]:
+        """A message with an own id, accepted."""
+        answer = self.try_named(own_id, delay_ms)
+        assert answer.status_code == 201, answer.text
+        self.sent.add(own_id)
+        return dict(answer.json())
+
+    def try_named(self, own_id: str, delay_ms: int = 1) -> httpx.Response:
+        message = {"value": own_id, "schedule": {"own_id": own_id, "delay": f"{delay_ms}ms"}}
+        return self.ask("post", f"v1/topics/{self.topic}/messages", json=message)
+
+    def anywhere(self) -> str:
+        """The broker of a message that may go to any; nothing where it was refused."""
+        self._others += 1
+        one = f"any-{self._others}"
+        answer = self.ask(
+            "post", f"v1/topics/{self.topic}/messages", json={"value": one, "schedule": {"delay": "1s"}}
+        )
+        (self.sent if answer.status_code == 201 else self.unsure).add(one)
+        return str(answer.json().get("partition", "")).partition(":")[0]
+
+    def missing(self, path: str) -> list[str]:
+        """Shards that a list shows as missing, or a topic's description."""
+        answer = self.ask("get", path).json()
+        found = [str(one["partition"]) for one in answer["missing_shards"]]
+        assert answer["complete"] == (not found)
+        return sorted(found)
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         with http_client(20) as http:
             return http.request(method, f"{self.api.url}/{path}", **more)
 

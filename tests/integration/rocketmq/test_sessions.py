@@ -21,7 +21,7 @@ MUTE = "mute~1@127.0.0.1:1"
 
 @pytest.fixture
 def sessions(client: Client, queue: Queue) -> Iterator[list[Session]]:
-    made = [Session(SETTINGS, client, queue.broker, queue.topic, writer, lambda: None) for writer in ("a", "b")]
+    made = [Session(SETTINGS, client, queue.broker, writer, lambda: None) for writer in ("a", "b")]
     yield made
     for session in made:
         session.leave()

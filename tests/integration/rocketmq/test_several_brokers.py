@@ -73,6 +73,40 @@ def test_a_broker_that_is_gone_stalls_its_own_shards_alone(
     assert late_ms < LATE_MAX_MS
 
 
+@pytest.mark.parametrize("are_both", [False, True])
+def test_the_api_misses_what_waits_on_a_broker_that_is_down(
+    service: Service, cluster: RocketMq, are_both: bool
+) -> None:
+    """Name servers forget its topics; the API does not."""
+    ids = [service.named(f"own-{number}", delay_ms=20_000) for number in range(4)]
+    there = {one["message_id"] for one in ids if str(one["partition"]).startswith(A) or are_both}
+    brokers = (A, B) if are_both else (A,)
+    bring_back = [kill(cluster, broker) for broker in brokers]
+    try:
+        path = f"v1/messages?topic={service.topic}"
+        lost = [f"{broker}:{number}" for broker in brokers for number in range(2)]
+        soon(lambda: service.missing(path) == lost)
+        for one in ids:
+            expected = 503 if one["message_id"] in there else 200
+            assert service.ask("get", f"v1/messages/{one['message_id']}").status_code == expected
+            # Another shard may have the same own id.
+            assert service.ask("get", f"v1/topics/{service.topic}/own/{one['own_id']}").status_code == 503
+            if expected == 503:
+                assert service.try_named(one["own_id"]).status_code == 503
+        soon(lambda: service.missing(f"v1/topics/{service.topic}") == lost)
+        for partition, broker in enumerate((A, A, B, B)):
+            assert service.try_to_send(partition, "during").status_code == (503 if broker in brokers else 201)
+        if not are_both:
+            soon(lambda: service.anywhere() == B)
+            assert {service.anywhere() for _ in range(8)} == {B}
+    finally:
+        for back in bring_back:
+            back()
+    soon(lambda: service.missing(path) == [])
+    service.wait_for_all()
+    service.check_each_once()
+
+
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_without_name_servers_everything_goes_on(service: Service, cluster: RocketMq, how: str) -> None:
     names = cluster.name_server

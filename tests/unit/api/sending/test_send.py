@@ -311,7 +311,7 @@ def test_a_body_that_is_not_utf_8_is_refused(body: bytes) -> None:
         ('{"value":1,"value_base64":"AA=="}', ("/value", "contradiction")),
         ('{"key":"","key_base64":"AA=="}', ("/key", "contradiction")),
         ('{"headers":[{"name":"a","value":"","value_base64":""}]}', ("/headers/0/value", "contradiction")),
-        ('{"partition":"0"}', ("/partition", "invalid-value")),
+        ('{"partition":0.5}', ("/partition", "invalid-value")),
         ('{"partition":-1}', ("/partition", "invalid-value")),
         ("[]", ("", "invalid-value")),
         ("", ("", "malformed")),
@@ -368,8 +368,13 @@ def test_a_given_partition_comes_before_the_key() -> None:
     assert Api().send({"key": "foobar", "partition": 1}).json()["partition"] == 1
 
 
-def test_a_partition_that_the_topic_does_not_have_is_refused() -> None:
-    answer = Api().send({"partition": 4})
+def test_a_partition_may_be_given_by_its_name() -> None:
+    assert Api().send({"key": "foobar", "partition": "1"}).json()["partition"] == 1
+
+
+@pytest.mark.parametrize("partition", [4, "4", "x", "broker-a:0"])
+def test_a_partition_that_the_topic_does_not_have_is_refused(partition: int | str) -> None:
+    answer = Api().send({"partition": partition})
     assert problem(answer) == (400, "invalid-request")
     assert pointers(answer) == [("/partition", "partition-unknown")]
 

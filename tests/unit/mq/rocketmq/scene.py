@@ -175,7 +175,7 @@ class Worker:
         self.name, self._broker = name, broker
         self.shard = Shard(SHARD.topic, f"{at}:0")
         self._target, self._audit, self._journal = (one._replace(broker=at) for one in (TARGET, AUDIT, JOURNAL))
-        self.session = Session(settings, client, at, JOURNAL.topic, name, noted)
+        self.session = Session(settings, client, at, name, noted)
         journals = Journals(cluster, reader)  # type: ignore[arg-type]
         self.ownership = Ownership(settings, cluster, journals, reader, self.rest, noted, clock)  # type: ignore[arg-type]
         self.patience_s: float | None = None

@@ -11,9 +11,10 @@ from delayline.records.record import encode_body
 from mq.contract import Append, ShardBatch
 from mq.errors import CommitAborted
 from mq.rocketmq.batches import Batches
-from mq.rocketmq.cluster import Held, TopicOnBrokers
+from mq.rocketmq.cluster import TopicOnBrokers
 from mq.rocketmq.naming import place_of
 from mq.rocketmq.settings import RocketmqSettings
+from mq.rocketmq.topology import Held
 from rocketmq.wire.bodies import Queue
 from tests.unit.mq.rocketmq.scene import noted
 

@@ -6,7 +6,21 @@ from itertools import pairwise
 import pytest
 
 from delayline.errors import UnknownFormat
-from mq.rocketmq.journal import Claimed, Done, Kept, Record, Released, ShardStep, State, Write, decode, encode, replay
+from mq.rocketmq.journal import (
+    MAGIC,
+    Claimed,
+    Done,
+    Kept,
+    Record,
+    Released,
+    ShardStep,
+    State,
+    Write,
+    decode,
+    encode,
+    is_record,
+    replay,
+)
 
 DECIDES = Write("orders", "a", 0, 5, None)
 ROW = Write("ns%audit", "a", 1, 7, ((b"u", ""),))
@@ -30,10 +44,16 @@ def test_records_are_read_as_they_were_written(record: Record) -> None:
     assert decode(bytes(encode(record).body)) == record
 
 
-@pytest.mark.parametrize("body", [b"", b"\x02", b"\x01", b"\x01\xc0", b"\x01\x81\xa4type\xa1x"])
-def test_what_no_version_writes_is_refused(body: bytes) -> None:
+@pytest.mark.parametrize("end", [b"", b"\x02", b"\x01", b"\x01\xc0", b"\x01\x81\xa4type\xa1x"])
+def test_what_no_version_writes_is_refused(end: bytes) -> None:
+    assert is_record(MAGIC + end)
     with pytest.raises(UnknownFormat):
-        decode(body)
+        decode(MAGIC + end)
+
+
+@pytest.mark.parametrize("body", [b"", b"d", b"mark", b"\x01\x81\xa4type\xa1x", b" dlj\x01"])
+def test_what_does_not_begin_like_ours_is_no_record(body: bytes) -> None:
+    assert not is_record(body)
 
 
 def test_an_empty_journal_is_nobodys() -> None:

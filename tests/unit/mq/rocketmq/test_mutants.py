@@ -6,58 +6,68 @@ import pytest
 
 from tests.mutation.mutant import Mutant, load
 from tests.mutation.operators import constant, drop, never, part, value, without
-from tests.unit.mq.rocketmq import test_ownership
+from tests.unit.mq.rocketmq import test_ownership, test_topology
 
 CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
     (
         Mutant("a takeover does not wait for what its broker had read", "landing", drop),
-        "Ownership",
+        "scene.Ownership",
         test_ownership.test_what_the_broker_carries_out_after_a_sessions_end_is_read_back,
     ),
     (
         Mutant("a takeover reads what can be seen, not what is stored", "barrier", value(constant(0))),
-        "Ownership",
+        "scene.Ownership",
         test_ownership.test_what_is_stored_and_not_shown_yet_is_read_back,
     ),
     (
         Mutant("a claim counts although another was before it", "first-claim", never),
-        "Ownership",
+        "scene.Ownership",
         test_ownership.test_of_two_that_claim_at_once_the_first_in_the_journal_has_the_shard,
     ),
     (
         Mutant("a broker that knows no session reports that all have ended", "session-listed", never),
-        "Session",
+        "scene.Session",
         test_ownership.test_a_broker_that_does_not_know_the_asker_reports_nothing_of_others,
     ),
     (
         Mutant("a session counts for as long as it is listed", "session-ended", value(part("left"))),
-        "Session",
+        "scene.Session",
         test_ownership.test_a_session_that_is_listed_behind_its_connections_end_does_not_count,
     ),
     (
         Mutant("a commit goes on although an earlier step is open", "recovered-first", never),
-        "RocketmqSink",
+        "scene.RocketmqSink",
         test_ownership.test_nothing_is_committed_while_an_earlier_step_is_open,
     ),
     (
         Mutant("a session goes on although a request's fate is unknown", "unknown-ends", drop),
-        "RocketmqSink",
+        "scene.RocketmqSink",
         test_ownership.test_a_lost_answer_ends_the_session,
     ),
     (
         Mutant("a takeover reads back while an answer is outstanding", "answered", never),
-        "Ownership",
+        "scene.Ownership",
         test_ownership.test_what_is_answered_late_is_not_done_a_second_time,
     ),
     (
         Mutant("a step that lands behind a later claim counts", "journal-late", without("guard")),
-        "Journals",
+        "scene.Journals",
         test_ownership.test_a_step_that_lands_behind_a_later_claim_has_not_happened,
     ),
     (
         Mutant("a shard that is released while it is being taken stays with the session", "taken-unwanted", never),
-        "Ownership",
+        "scene.Ownership",
         test_ownership.test_a_shard_that_is_released_while_it_is_being_taken_goes_to_others,
+    ),
+    (
+        Mutant("a message of another program stops a shard", "journal-foreign", value(part("generators[0].iter"))),
+        "scene.Journals",
+        test_ownership.test_messages_of_other_programs_in_a_journal_change_nothing,
+    ),
+    (
+        Mutant("a topic is forgotten with its broker", "down-kept", drop),
+        "test_topology.Topology",
+        test_topology.test_a_broker_that_is_not_registered_keeps_its_queues,
     ),
 )
 MUTANTS = tuple(mutant for mutant, _, _ in CAUGHT)
@@ -68,8 +78,8 @@ def test_a_rule_that_is_broken_is_noticed(
     mutant: Mutant, used: str, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check()
-    broken = getattr(load(mutant, (mutant.module,))[mutant.module], used)
-    monkeypatch.setattr(f"tests.unit.mq.rocketmq.scene.{used}", broken)
+    broken = getattr(load(mutant, (mutant.module,))[mutant.module], used.rpartition(".")[2])
+    monkeypatch.setattr(f"tests.unit.mq.rocketmq.{used}", broken)
 
     with pytest.raises(AssertionError):
         check()

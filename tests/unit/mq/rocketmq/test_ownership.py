@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from delayline.errors import UnknownFormat
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, QueueUnavailable
 from mq.rocketmq.journal import Claimed, ShardStep, encode
 from rocketmq.errors import AnswerLost, NotAllowed, Refused, RocketmqError
+from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 from tests.unit.mq.rocketmq.scene import AUDIT, JOURNAL, TARGET, BrokerInMemory, Worker, sink_of
 
@@ -24,7 +26,7 @@ def takes(worker: Worker) -> bool:
     """Whether the shard could be had."""
     try:
         worker.claim()
-    except (CommitError, QueueUnavailable):
+    except (CommitError, QueueUnavailable, UnknownFormat):
         return False
     return True
 
@@ -76,6 +78,18 @@ def test_a_step_that_lands_behind_a_later_claim_has_not_happened() -> None:
     second.session.end()
     assert takes(third)
     assert third.cursor.owner_epoch == second.cursor.owner_epoch + 1
+
+
+def test_messages_of_other_programs_in_a_journal_change_nothing() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    assert takes(first)
+    first.commit(b"m")
+    broker.store(JOURNAL, [BatchMember(b"\x01 of another"), BatchMember(b"")] * 10)
+    first.session.end()
+    assert takes(second)
+    second.commit(b"n")
+    assert broker.bodies(TARGET) == [b"m", b"n"]
 
 
 def test_a_broker_that_does_not_know_the_asker_reports_nothing_of_others() -> None:

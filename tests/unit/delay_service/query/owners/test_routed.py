@@ -42,8 +42,8 @@ class Installation:
         self._stack = stack
         self._running: list[Listener] = []
         self.group = Group()
-        directory = stack.enter_context(Directory(self.group, CLOCK))
-        self.owners = stack.enter_context(RoutedOwners(directory, Signer(SECRET, CLOCK), self.group, CLOCK))
+        self._directory = stack.enter_context(Directory(self.group, CLOCK))
+        self.owners = stack.enter_context(RoutedOwners(self._directory, Signer(SECRET, CLOCK), self.group, CLOCK))
 
     def worker(self, name: str, *shards: Shard, secret: str = SECRET) -> tuple[Worker, Listener]:
         """A worker that owns the shards, as the group knows."""
@@ -55,6 +55,7 @@ class Installation:
         self._running.append(listener)
         listener.__enter__()
         self.group.table |= dict.fromkeys(shards, Owner(name, f"127.0.0.1:{bound.getsockname()[1]}"))
+        self._directory.refresh()
         return worker, listener
 
     def leaves(self, listener: Listener) -> None:

@@ -278,6 +278,28 @@ def test_shards_that_nobody_owns_are_left_out_at_once() -> None:
     assert scene.pauses.count == 0
 
 
+def test_a_shard_that_is_newer_than_the_table_is_waited_for() -> None:
+    scene = Scene(p0=ONE)
+    scene.others.scripted = {ONE: [counts(A)], TWO: [counts(B)]}
+    scene.group.table[B] = TWO
+    scene.clock.advance(1)
+    scene.pauses.then[2] = scene.directory.refresh
+    assert counted(scene, A, B) == [A, B]
+    assert scene.pauses.count == 2
+
+
+def test_a_shard_without_an_owner_holds_up_one_list() -> None:
+    scene = Scene(p0=ONE)
+    scene.others.scripted = {ONE: [counts(A)]}
+    with scene.routing() as routing:
+        for pauses in (1, 1):
+            scene.clock.advance(1)
+            scene.pauses.then[1] = scene.directory.refresh
+            asking = routing.ask_all(METHODS["due_counts"], ([A, B], DueQuery(0, 1, 1)), WITHIN_S)
+            assert [one.shard for one in asyncio.run(asking)] == [A]
+            assert scene.pauses.count == pauses
+
+
 def test_while_the_group_is_rebalanced_a_shard_that_nobody_owns_is_waited_for() -> None:
     scene = Scene(p0=ONE)
     scene.others.scripted = {ONE: [counts(A)], TWO: [counts(B)]}
