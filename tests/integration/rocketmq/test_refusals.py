@@ -26,7 +26,7 @@ from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import Permission, TopicOf
 from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.contract.drive import Worker
-from tests.integration.rocketmq.conftest import CLOCK, soon
+from tests.integration.rocketmq.waiting import CLOCK, soon
 
 pytestmark = pytest.mark.thorough
 BODY_MAX = 4 << 20
