@@ -280,12 +280,14 @@ class TopicInfo(NamedTuple):
 
 class Handover(NamedTuple):
     """A shard as its last writer left it, read when no earlier owner can write any more.
-    `cursor` is None for a shard that never had an owner. `run` changes whenever acknowledged records of the log may
+    `cursor` is None for a shard that never had an owner, or, where it `may_be_lost`, because what cursors are kept in
+    was made anew. `run` changes whenever acknowledged records of the log may
     have been lost (RocketMQ: its broker was started anew); empty where that does not happen."""
 
     cursor: Cursor | None
     topic_id: bytes
     run: bytes = b""
+    may_be_lost: bool = False
 
 
 class Owner(NamedTuple):

@@ -131,6 +131,7 @@ class ControlRoutes:
     async def _decided(self, topic: str, kind: str) -> tuple[list[Resolution], list[Shard]]:
         """What came of the control in each shard, and those where it is stored and not decided in time. Raises
         QueueError."""
+        await self._topics.info(topic)  # which partitions take nothing must be known now
         target = await self._topics.target(topic, delayed=True)
         body = encode_control(kind)
         appends = [Append(target.buffer, partition, body) for partition in target.info.partitions]

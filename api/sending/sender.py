@@ -65,6 +65,8 @@ class Sender:
 
     async def store(self, target: Target, appends: Sequence[Append]) -> list[Position]:
         """The same for any records. Raises QueueError."""
+        if len(appends) > 1:
+            _check_takes_all(target, appends)
         try:
             return await self._bridge.result(self._client.append(appends), self._timeout_s)
         except TimeoutError as error:
@@ -134,6 +136,13 @@ class _Times(NamedTuple):
 
     due_ms: int
     due_at: str
+
+
+def _check_takes_all(target: Target, appends: Sequence[Append]) -> None:
+    """Where not all of several partitions take something, none gets anything: a purge that is refused would have
+    ended the messages of the others. Raises QueueUnavailable."""
+    if down := sorted({name for _, name, _ in appends} & target.info.down):
+        raise QueueUnavailable(f"partition {down[0]} of {target.info.name} has no broker now; nothing was stored")
 
 
 def _named(drafts: Sequence[Draft]) -> set[int | str]:

@@ -30,6 +30,7 @@ from delay_service.core.low_water import LowWater, add_mark
 from delay_service.core.operations import NOTHING, Decided, Operations
 from delay_service.core.pending_messages import PendingMessages
 from delay_service.core.pending_reappends import PendingReappend
+from delay_service.core.read_to import ReadTo
 from delay_service.core.refusals import Refusals
 from delay_service.core.rolls import Rollable, Rolls
 from delay_service.core.shard_settings import ShardSettings
@@ -73,7 +74,7 @@ class Shard:
         self.id = shard
         self.cursor = plan.cursor
         self.position = plan.resume_offset
-        self.read_to = plan.read_to
+        self.read_to = ReadTo(plan.read_to)
         self.partitions: Collection[str] = ()  # of the topic, as last seen; set by the worker
         self.cut = False  # the latest batch had no room for all that was due
         self._starved = False  # and nothing due fitted beside what was decided: next time it comes first
@@ -99,7 +100,7 @@ class Shard:
     def caught_up(self) -> bool:
         """Whether everything that an earlier owner can have decided has been read."""
         # rule read-to: a decision that is not read yet may have ended what is due: delivered twice.
-        return self.position >= self.read_to
+        return self.position >= self.read_to.end
 
     @property
     def is_authoritative(self) -> bool:

@@ -30,21 +30,29 @@ class Accepted(NamedTuple):
     begin: int
 
 
-def claim(handover: Handover, log_start: int, writer: str, accepted: Accepted | None = None) -> Cursor:
+def claim(handover: Handover, log_range: tuple[int, int], writer: str, accepted: Accepted | None = None) -> Cursor:
     """The cursor of a new owner's first commit: nothing moves but the owner.
 
-    A shard without a cursor has never been owned; that is only believable while its log is whole.
+    A shard without a cursor has never been owned; that is only believable while its log is whole, and where cursors
+    are kept as well. A log that ends before what the cursor has seen is another one.
     What an operator has `accepted` is no reason to stall any more. Raises CursorLost, BufferRecreated.
     """
     reason, begin = accepted or Accepted("", 0)
+    log_start, log_end = log_range
     cursor = handover.cursor
     if cursor is None:
         if log_start > 0 and reason != CursorLost.reason:
             raise CursorLost(f"the buffer was trimmed up to {log_start}, but there is no cursor")
+        # rule cursor-kept: the whole log would be delivered once more.
+        if handover.may_be_lost and log_end > 0 and reason != CursorLost.reason:
+            raise CursorLost("what cursors are kept in was made anew: the last one is lost")
         cursor = _beginning(handover.topic_id, begin if reason == CursorLost.reason else 0)
-    if cursor.topic_id != handover.topic_id:
+    # rule log-whole: a log that was deleted where it is kept would seem to hold nothing that waits: lost.
+    if cursor.topic_id != handover.topic_id or cursor.next_offset > log_end:
         if reason != BufferRecreated.reason:
-            raise BufferRecreated("the cursor belongs to an earlier buffer topic of this name")
+            other = cursor.topic_id != handover.topic_id
+            shorter = f"the log ends at {log_end}, and the cursor has seen it up to {cursor.next_offset}"
+            raise BufferRecreated("the cursor belongs to an earlier buffer topic of this name" if other else shorter)
         new = _beginning(handover.topic_id, log_start)
         cursor = replace(new, owner_epoch=cursor.owner_epoch, paused=cursor.paused)
     if reason == BufferTruncated.reason and log_start > cursor.low_offset:

@@ -51,10 +51,10 @@ log = logs.get(__name__)
 
 
 class Left(NamedTuple):
-    """A shard as its last owner left it, and where its log begins."""
+    """A shard as its last owner left it, and where its log begins and ends."""
 
     handover: Handover
-    log_start: int
+    log_range: tuple[int, int]
 
 
 class Claimed(NamedTuple):
@@ -208,7 +208,7 @@ class Acquisition:
 
     def _look(self, shard: ShardId) -> Left:
         handover = self._admin.takeover(shard)
-        return Left(handover, self._admin.log_range(shard)[0])
+        return Left(handover, self._admin.log_range(shard))
 
     def _measure(self, shard: ShardId) -> Bounds:
         return Bounds(self._admin.log_range(shard), self._admin.buffer(shard).partitions)
@@ -238,7 +238,7 @@ class Acquisition:
             with self._stalls.stalling(owned):
                 if isinstance(left, Exception):
                     raise left
-                cursor = claim(left.handover, left.log_start, self._writer, owned.operator.accepted)
+                cursor = claim(left.handover, left.log_range, self._writer, owned.operator.accepted)
                 claims[owned.id] = Claimed(owned, cursor, left.handover.run)
         if not claims:
             return None

@@ -18,7 +18,6 @@ queue when little is due, and as efficient as large batches when much is.
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
 from delay_service.core.errors import BufferRecreated
@@ -30,8 +29,10 @@ from delay_service.worker.batching import Batching
 from delay_service.worker.buffer_maintenance import BufferMaintenance
 from delay_service.worker.checkpoints import Checkpoints
 from delay_service.worker.intake import Intake
+from delay_service.worker.lapses import Lapses
 from delay_service.worker.narrowing import HalvingObserver, Narrowing
 from delay_service.worker.owned import Owned, ShardStatus
+from delay_service.worker.questions import Questions
 from delay_service.worker.settings import WorkerSettings
 from delay_service.worker.shard_maintenance import ShardMaintenance
 from delay_service.worker.stalls import OUT_OF_RANGE, Stalls
@@ -109,6 +110,7 @@ class Worker:
             self._holds,
             acquirer,
         )
+        self._lapses = Lapses(admin, index, clock, source.now_ms, source.wake, acquirer)
         self.way_out = Skipper(
             admin,
             source,
@@ -121,7 +123,7 @@ class Worker:
             self._dispatch_alone,
         )
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
-        self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._questions = Questions(source.wake)
         self._stopping = threading.Event()
         self._reading = Reading(self._now_s)
         self._next_commit_s = 0.0
@@ -129,6 +131,7 @@ class Worker:
         self._next_status_s = 0.0
         self._statuses: tuple[ShardStatus, ...] = ()
         self._polled = False
+        self._wait_s = 0.0  # of the last read
 
     # --- from other threads
 
@@ -139,19 +142,7 @@ class Worker:
 
     def call(self, question: Callable[[], T]) -> "Future[T]":
         """Run `question` in the worker's thread, between two turns."""
-        answer: Future[T] = Future()
-
-        def ask() -> None:
-            if not answer.set_running_or_notify_cancel():
-                return
-            try:
-                answer.set_result(question())
-            except Exception as error:  # noqa: BLE001 - handed to the one who asked
-                answer.set_exception(error)
-
-        self._questions.put(ask)
-        self._source.wake()
-        return answer
+        return self._questions.ask(question)
 
     @property
     def statuses(self) -> tuple[ShardStatus, ...]:
@@ -182,7 +173,7 @@ class Worker:
         self._acquire()
         self.dispatch()
         self.read()
-        self._answer()
+        self._questions.answer()
         self._housekeep()
 
     def wait_for_commit(self) -> None:
@@ -248,6 +239,8 @@ class Worker:
 
     def dispatch(self) -> None:
         """Take one batch, in which no shard waits behind a busier one; commit it in the background."""
+        # rule lapse: a record that ends what is due would be read behind its delivery.
+        self._lapses.look(self._wait_s, self._owned.values())
         now_s = self._now_s()
         if self._in_flight is not None or now_s < self._next_commit_s:
             return
@@ -310,8 +303,9 @@ class Worker:
     # --- read
 
     def read(self) -> None:
+        self._wait_s = self.wait_s()
         try:
-            events = self._source.poll(self._reading.bound(self.settings.poll_records_max), self.wait_s())
+            events = self._source.poll(self._reading.bound(self.settings.poll_records_max), self._wait_s)
         except QueueClosed:
             raise
         except QueueUnavailable as error:
@@ -350,6 +344,7 @@ class Worker:
                 owned = self._owned.get(event.shard)
                 if owned is not None and owned.core is not None:
                     self._intake.handle(owned, owned.core, event)
+                    self._lapses.took_in(owned)
             case Assigned(shards):
                 for shard in shards:
                     self._owned[shard] = Owned(shard)
@@ -373,14 +368,6 @@ class Worker:
 
     # --- the rest
 
-    def _answer(self) -> None:
-        while True:
-            try:
-                question = self._questions.get_nowait()
-            except Empty:
-                return
-            question()
-
     def _housekeep(self) -> None:
         now_s = self._now_s()
         if now_s >= self._next_status_s:
@@ -401,6 +388,7 @@ class Worker:
             self._in_flight = self._commit(last), last, self._now_s()
             self.wait_for_commit()
         self.acquisition.close()
+        self._lapses.close()
         self._committer.shutdown()
         self.buffer_maintenance.close()
         self._source.close()

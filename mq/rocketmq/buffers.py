@@ -74,19 +74,33 @@ class OwnTopics:
 
     def _make_buffer(self, name: str, buffer: str, wanted: Mapping[str, int], rules: Rules) -> None:
         wire, journal = self._wire_names.out(buffer), self._wire_names.journal(name)
-        before = self._cluster.held(wire)
-        self._grow(wire, before, wanted)
+        flag = self._grow(wire, self._cluster.held(wire), wanted)
         if not rules.same_as(DEFAULT_RULES):
             self._write_rules(wire, wanted, rules)
-        self._grow(journal, self._cluster.held(journal), wanted)
+        self._grow_journal(wire, flag, journal, wanted)
         log.info("a buffer topic is made", topic=name, buffer=wire, queues=dict(wanted))
 
-    def _grow(self, wire: str, held: Mapping[str, Held], wanted: Mapping[str, int]) -> None:
-        """Make the topic, or more queues of it, under the identity that it has. Brokers that have enough are not
-        asked: they may be down."""
+    def _grow(self, wire: str, held: Mapping[str, Held], wanted: Mapping[str, int]) -> int:
+        """Make the topic, or more queues of it, under the identity that it has; its flag. Brokers that have enough
+        are not asked: they may be down."""
         flag = held[min(held)].sys_flag if held else new_sys_flag()
-        few = {broker: count for broker, count in wanted.items() if broker not in held or held[broker].queues < count}
-        self._cluster.make(wire, few, flag)
+        self._cluster.make(wire, _too_few(held, wanted), flag)
+        return flag
+
+    def _grow_journal(self, buffer: str, flag: int, journal: str, wanted: Mapping[str, int]) -> None:
+        """It has the buffer's flag, unless it is made where the buffer holds messages already: then an earlier one is
+        gone, with the cursors in it, and its shards stall (`Handover.may_be_lost`)."""
+        held = self._cluster.held(journal)
+        for broker, count in _too_few(held, wanted).items():
+            if broker in held:
+                flag_there = held[broker].sys_flag
+            else:
+                flag_there = flag if self._is_unused(buffer, broker, count) else new_sys_flag()
+            self._cluster.make(journal, {broker: count}, flag_there)
+
+    def _is_unused(self, buffer: str, broker: str, queues: int) -> bool:
+        """Whether it holds nothing but rules, which are written before there is a journal."""
+        return all(self._cluster.range(Queue(buffer, broker, number))[1] <= 1 for number in range(queues))
 
     def _write_rules(self, wire: str, wanted: Mapping[str, int], rules: Rules) -> None:
         """As the first record of each queue, unless a process that died while it made the topic has written them."""
@@ -190,3 +204,8 @@ class OwnTopics:
                 if self._clock.monotonic_s() > until_s:
                     raise QueueUnavailable(f"others have been making topics for {MAKING_S:.0f} s")
                 self._rest(MAKING_PAUSE_S)
+
+
+def _too_few(held: Mapping[str, Held], wanted: Mapping[str, int]) -> dict[str, int]:
+    """Brokers that lack queues, and how many each is to have."""
+    return {broker: count for broker, count in wanted.items() if broker not in held or held[broker].queues < count}

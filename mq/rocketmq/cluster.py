@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from delayline.clock import Clock
 from delayline.records.message import Shard
 from mq.contract import LogRecord, TopicInfo
-from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueClosed, TopicUnknown
+from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueClosed, QueueUnavailable, TopicUnknown
 from mq.rocketmq import trouble
 from mq.rocketmq.body import to_body
 from mq.rocketmq.naming import Place, place_of
@@ -140,6 +140,8 @@ class RocketmqCluster:
     def _held(self, name: str, wire: str) -> dict[str, Held]:
         with self.translated_errors(f"looking up topic {name!r}"):
             found = self._topology.held(wire)
+        if not found and not self.masters():
+            raise QueueUnavailable("no broker is registered with the name servers")
         if not found:
             raise TopicUnknown(f"there is no topic {name!r}")
         return found
@@ -212,6 +214,8 @@ class RocketmqCluster:
         if held is None or place.queue_id >= held.queues:
             found = self.describe(topic)
             held = found.brokers.get(place.broker)
+        if held is None and place.broker not in self.masters():
+            raise QueueUnavailable(f"broker {place.broker!r} is not registered: {topic} may have {partition!r} there")
         if held is None or place.queue_id >= held.queues:
             raise PartitionUnknown(f"{topic} has no partition {partition!r}")
         return place.of(found.wire), held

@@ -257,11 +257,18 @@ class RocketmqQueue:
         member = next((one for one in list(self.members) if one.is_assigned(shard)), None)
         held = None if member is None else member.hold(shard)
         if held is not None:
-            return Handover(held.last, self.buffer(shard).topic_id, held.session.run)
+            return Handover(held.last, self.buffer(shard).topic_id, held.session.run, self._is_journal_new(shard))
         state = self._state(shard, self._cluster.buffer_queue(shard))
         if state.step is not None or any(one.is_open for one in list(self.members)):
             raise QueueUnavailable(f"{'.'.join(shard)} is not assigned to a worker of this process")
         return Handover(_cursor(state.cursor), self.buffer(shard).topic_id)
+
+    def _is_journal_new(self, shard: Shard) -> bool:
+        """Whether it was made when the buffer held messages: an earlier one was deleted (`OwnTopics`)."""
+        journal = self._cluster.remembered(self._wire_names.journal(shard.topic))
+        buffer = self._cluster.remembered(self._wire_names.out(self._names.buffer(shard.topic)))
+        broker = place_of(shard.partition, shard.topic).broker
+        return broker in journal and broker in buffer and journal[broker].sys_flag != buffer[broker].sys_flag
 
     def _state(self, shard: Shard, queue: Queue) -> State:
         return self._journals.state(queue._replace(topic=self._wire_names.journal(shard.topic)))

@@ -320,7 +320,7 @@ class Worker:
         broker = self.scene.broker
         handover = broker.takeover(shard)
         yield
-        cursor = self.scene.core.claim(handover, broker.log_range(shard)[0], self.writer)
+        cursor = self.scene.core.claim(handover, broker.log_range(shard), self.writer)
         request = broker.send([ShardBatch(shard, cursor)], broker.now_ms)
         yield
         if not self._claim(request, fate):

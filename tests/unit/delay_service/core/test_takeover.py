@@ -1,17 +1,20 @@
 """The decisions of a takeover."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from delay_service.core.errors import BufferRecreated, BufferTruncated, CursorLost
 from delay_service.core.rules_log import RulesLog
-from delay_service.core.takeover import claim, plan
+from delay_service.core.takeover import Accepted, claim, plan
 from delayline.buffer.cursor import Cursor
 from delayline.records.message import Key
 from delayline.schedule.rules import Rules
 from mq.contract import Handover
 from store.index import Checkpoint
+from tests.mutation.mutant import Mutant, load
+from tests.mutation.operators import at, never, part
 
 TOPIC_ID = b"t" * 16
 CURSOR = Cursor(
@@ -21,23 +24,39 @@ RULES = RulesLog(20, Rules()).encode(50)
 
 
 def test_a_claim_raises_the_epoch_and_names_the_writer_and_moves_nothing_else() -> None:
-    claimed = claim(Handover(CURSOR, TOPIC_ID), 20, "b")
+    claimed = claim(Handover(CURSOR, TOPIC_ID), (20, 1000), "b")
     assert claimed == replace(CURSOR, owner_epoch=4, writer="b")
 
 
 def test_a_shard_that_nobody_ever_owned_starts_at_the_beginning() -> None:
-    claimed = claim(Handover(None, TOPIC_ID), 0, "b")
+    claimed = claim(Handover(None, TOPIC_ID), (0, 5), "b")
     assert (claimed.next_offset, claimed.low_offset, claimed.owner_epoch) == (0, 0, 1)
 
 
 def test_a_trimmed_buffer_without_a_cursor_stalls_instead_of_guessing() -> None:
     with pytest.raises(CursorLost):
-        claim(Handover(None, TOPIC_ID), 7, "b")
+        claim(Handover(None, TOPIC_ID), (7, 9), "b")
 
 
 def test_a_cursor_of_an_earlier_topic_of_the_same_name_stalls() -> None:
     with pytest.raises(BufferRecreated):
-        claim(Handover(CURSOR, b"u" * 16), 0, "b")
+        claim(Handover(CURSOR, b"u" * 16), (0, 1000), "b")
+
+
+def test_a_log_that_ends_before_what_the_cursor_has_seen_stalls_until_an_operator_takes_it_as_it_is() -> None:
+    with pytest.raises(BufferRecreated, match="the log ends at 49, and the cursor has seen it up to 50"):
+        claim(Handover(CURSOR, TOPIC_ID), (0, 49), "b")
+    claimed = claim(Handover(CURSOR, TOPIC_ID), (0, 49), "b", Accepted(BufferRecreated.reason, 0))
+    assert (claimed.next_offset, claimed.low_offset, claimed.owner_epoch) == (0, 0, 4)
+    assert claim(Handover(CURSOR, TOPIC_ID), (0, 50), "b").next_offset == 50
+
+
+def test_a_shard_whose_cursor_may_be_lost_stalls_where_its_log_holds_anything() -> None:
+    lost = Handover(None, TOPIC_ID, may_be_lost=True)
+    with pytest.raises(CursorLost, match="made anew"):
+        claim(lost, (0, 1), "b")
+    assert claim(lost, (0, 0), "b").next_offset == 0
+    assert claim(lost, (0, 9), "b", Accepted(CursorLost.reason, 7)).next_offset == 7
 
 
 def test_a_log_that_starts_behind_the_low_offset_stalls() -> None:
@@ -77,3 +96,27 @@ def test_an_index_of_an_earlier_run_of_the_log_is_not_reused() -> None:
 
 def test_a_checkpoint_behind_the_end_of_the_log_is_not_reused() -> None:
     assert not plan(CURSOR, (0, 40), Checkpoint(45, TOPIC_ID, RULES)).reuse
+
+
+CAUGHT: tuple[tuple[Mutant, Callable[[], None]], ...] = (
+    (
+        Mutant("a shard begins anew where its cursor was lost", "cursor-kept", never),
+        test_a_shard_whose_cursor_may_be_lost_stalls_where_its_log_holds_anything,
+    ),
+    (
+        Mutant("a log that was deleted counts as one that holds nothing", "log-whole", at("test", part("values[0]"))),
+        test_a_log_that_ends_before_what_the_cursor_has_seen_stalls_until_an_operator_takes_it_as_it_is,
+    ),
+)
+MUTANTS = tuple(mutant for mutant, _ in CAUGHT)
+
+
+@pytest.mark.parametrize(("mutant", "check"), CAUGHT, ids=[mutant.broken for mutant in MUTANTS])
+def test_a_rule_that_is_broken_is_noticed(
+    mutant: Mutant, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = load(mutant, (mutant.module,))[mutant.module].claim
+    monkeypatch.setattr("tests.unit.delay_service.core.test_takeover.claim", broken)
+
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check()

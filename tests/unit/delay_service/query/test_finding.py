@@ -219,7 +219,7 @@ def test_a_shard_that_is_not_read_to_its_end_does_not_answer() -> None:
     bench.turn()
     core = bench.worker.core(ORDERS)
     assert core is not None
-    core.read_to = 99
+    core.read_to.until(99)
     assert finding.page(ask, bench.history, [ORDERS], Query()).shards == ()
     assert finding.due_counts(ask, [ORDERS], DueQuery(0, 1, 1)) == []
 

@@ -357,7 +357,7 @@ def test_the_end_up_to_which_is_read_is_that_behind_the_claim(scene: Scene) -> N
 
     core = scene.worker.core(MAILS)
     assert core is not None
-    assert core.read_to == 3
+    assert core.read_to.end == 3
 
 
 def test_an_operator_takes_over_at_once_and_waits_for_a_commit_that_the_shard_has_part_in(scene: Scene) -> None:

@@ -25,7 +25,9 @@ def cluster(**routes: Route) -> RocketmqCluster:
         return topics[wire]
 
     names = SimpleNamespace(route=route, forget=lambda _: None)
-    client: Any = SimpleNamespace(names=names, admin=SimpleNamespace(topics=lambda: list(topics)))
+    registered = {one.broker: "" for route in topics.values() for one in route.brokers}
+    admin = SimpleNamespace(topics=lambda: list(topics), brokers=lambda: registered)
+    client: Any = SimpleNamespace(names=names, admin=admin)
     return RocketmqCluster(SETTINGS, client, ManualClock())
 
 
