@@ -14,7 +14,7 @@ of several brokers does not answer, only its own shards wait for it (`Session.is
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -296,20 +296,18 @@ class RocketmqSink:
     ) -> list[Failed]:
         failed: list[Failed] = []
         under_way: list[tuple[Part, QueueBatch, Future[Sent]]] = []
-        for part, batch in sends:
-            try:
-                requests = part.holding.session.requests
-                under_way.append(
-                    (part, batch, requests.send_batch_later(batch.queue, batch.members, born_ms=batch.born_ms))
-                )
-            except RocketmqError as error:
-                failed.append(Failed(part, batch, error))
-        patience_s = self._patience_s()
-        until_s = None if patience_s is None else self._clock.monotonic_s() + patience_s
+        with ExitStack() as gathered:
+            for session in {id(part.holding.session): part.holding.session for part, _ in sends}.values():
+                gathered.enter_context(session.gathering())
+            for part, batch in sends:
+                try:
+                    under_way.append((part, batch, _sent_later(part, batch)))
+                except RocketmqError as error:
+                    failed.append(Failed(part, batch, error))
+        wait([future for _, _, future in under_way], self._patience_s())  # one change of threads, not one for each
         for part, batch, future in under_way:
             try:
-                left_s = None if until_s is None else max(0.0, until_s - self._clock.monotonic_s())
-                landed(part, batch, future.result(left_s))
+                landed(part, batch, future.result(0))
             except RocketmqError as error:
                 failed.append(Failed(part, batch, error))
             except TimeoutError:
@@ -333,6 +331,11 @@ class RocketmqSink:
             of_record = trouble.is_of_record(failed.error)
             return DeliveryRefused(failed.part.shard, str(failed.error), of_record=of_record)
         return CommitAborted(str(failed.error))
+
+
+def _sent_later(part: Part, batch: QueueBatch) -> Future[Sent]:
+    """Raises RocketmqError."""
+    return part.holding.session.requests.send_batch_later(batch.queue, batch.members, born_ms=batch.born_ms)
 
 
 def _going(parts: Sequence[Part]) -> list[Part]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -251,6 +251,9 @@ class Live:
     @property
     def is_open(self) -> bool:
         return self._requests.is_open
+
+    def gathering(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def noted(*_: Any, **__: Any) -> None:
