@@ -34,8 +34,12 @@ def client(rocketmq: RocketMq) -> Iterator[Client]:
 @pytest.fixture
 def queue(client: Client) -> Queue:
     """The first of two, of a topic that is known."""
-    topic = f"orders-{uuid4().hex[:8]}"
-    client.admin.create_topic(topic, BROKER, 2)
+    return made(client, f"orders-{uuid4().hex[:8]}", 2)
+
+
+def made(client: Client, topic: str, queues: int) -> Queue:
+    """The first queue of a new topic, which is known."""
+    client.admin.create_topic(topic, BROKER, queues)
 
     def is_known() -> bool:
         with suppress(TopicMissing):
