@@ -216,20 +216,22 @@ class Ownership:
     def _finish(self, holding: Holding, step: ShardStep) -> bytes | None:
         """Carry out the rest of a step that has happened, and of those before it; the cursor that counts now."""
         # rule rows-owed: rows of steps that have happened would be lost with one that has not.
-        self._store_missing(holding, step.owed)
+        stored = self._store_missing(holding, step.owed)
         if step.decides is not None and not self._is_written(step.decides):
             log.info(
                 "a step that had not happened is left out", topic=holding.shard.topic, shard=holding.shard.partition
             )
             return step.before
-        self._store_missing(holding, [write for write in step.writes if write.members is not None])
+        stored += self._store_missing(holding, [write for write in step.writes if write.members is not None])
+        log.info("a step was finished", topic=holding.shard.topic, shard=holding.shard.partition, batches=stored)
         return step.cursor
 
-    def _store_missing(self, holding: Holding, writes: Sequence[Write]) -> None:
-        for write in writes:
-            if not self._is_written(write):
-                self._send(holding.session, write)
-                log.info("a write of a step was made up for", topic=write.topic, shard=holding.shard.partition)
+    def _store_missing(self, holding: Holding, writes: Sequence[Write]) -> int:
+        """In order; how many were missing."""
+        missing = [write for write in writes if not self._is_written(write)]
+        for write in missing:
+            self._send(holding.session, write)
+        return len(missing)
 
     def _is_written(self, write: Write) -> bool:
         """Whether the batch is in its queue. What was trimmed or expired behind `since` cannot be known: raises
