@@ -125,18 +125,31 @@ def _read_header(body: bytes, at: int) -> tuple[Header, int]:
 
 
 def decode_body(body: bytes) -> Record:
-    """The parts of `body`. Raises MalformedRecord for anything that `encode_body` could not have made."""
+    """The parts of `body`. Raises MalformedRecord for anything that `encode_body` could not have made.
+
+    Hot: once per message that RocketMQ gets. Lengths below 64 are read in line.
+    """
     key, at = _read_bytes(body, 0)
     value, at = _read_bytes(body, at)
     count, at = read_varint(body, at)
     if not 0 <= count <= len(body):
         raise MalformedRecord("an impossible number of headers")
     headers: list[Header] = []
-    for _ in range(count):
-        header, at = _read_header(body, at)
-        headers.append(header)
+    try:
+        for _ in range(count):
+            name_size, name_at = body[at], at + 1
+            name_to = name_at + (name_size >> 1)
+            value_size = name_size if name_size & _NOT_SHORT else body[name_to]
+            if value_size & _NOT_SHORT:
+                header, at = _read_header(body, at)
+                headers.append(header)
+            else:
+                at = name_to + 1 + (value_size >> 1)
+                headers.append((body[name_at:name_to], body[name_to + 1 : at]))
+    except IndexError:
+        raise MalformedRecord("the record ends inside a header") from None
     if at != len(body):
-        raise MalformedRecord("bytes behind the last header")
+        raise MalformedRecord("the last header does not end with the record")
     return Record(key, value, headers)
 
 

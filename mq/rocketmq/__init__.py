@@ -4,7 +4,8 @@
     appends     the Client's appends
     membership  which worker has which shard, a `broker_member` for each broker; `session` fences, `ownership` takes
                 over, and `journal` has the records of owners
-    source      reads shards; `sink` commits, and `batches` decides what goes into which queue
+    source      reads shards; `sink` commits: `batches` decides what goes into which queue, `parts` sends it, `rows`
+                stores rows of the audit a moment later
     body        records as messages; `naming` and `trouble` are names and codes
 
 Its guarantees are in docs/rocketmq.md, the reasons for its design in docs/adr/0023.

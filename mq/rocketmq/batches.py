@@ -36,12 +36,14 @@ _time = itemgetter(1)
 
 
 class QueueBatch(NamedTuple):
-    """Messages for one queue. `decides`: whether they are there is whether the commit took place."""
+    """Messages for one queue. `decides`: whether they are there is whether the commit took place. `is_rows`: they
+    are rows of the audit, which may be stored later."""
 
     queue: Queue
     members: Sequence[BatchMember]
     born_ms: int | None = None
     decides: bool = False
+    is_rows: bool = False
 
 
 Rounds = list[list[QueueBatch]]
@@ -82,8 +84,9 @@ class Batches:
             rounds += _side_by_side([(buffer, self._members(shard, part.appends, Refused.APPEND))])
         if part.audit:
             audit = self._own(self._names.audit, shard)
-            # In a round of its own: else a row could be read before the re-append that it announces is stored.
-            rounds += _side_by_side([(audit, self._members(shard, part.audit, Refused.APPEND))])
+            # Behind the others: else a row could be read before the re-append that it announces is stored.
+            members = self._members(shard, part.audit, Refused.APPEND)
+            rounds += [[QueueBatch(audit, chunk, is_rows=True)] for chunk in chunks(members)]
         return rounds
 
     def _deliveries(self, part: ShardBatch) -> list[QueueBatch]:

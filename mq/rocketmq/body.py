@@ -11,7 +11,7 @@ much of it as they can. Consumers get more properties, which are no part of the 
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from delayline.errors import MalformedRecord
@@ -67,7 +67,7 @@ def to_member(
         found = dict(headers)
     pairs = headers if key is None else [(KEYS, key), *headers]
     as_it_is = value is not None and KEYS not in found  # a header of that name would be read as the key
-    properties = _exact_properties(pairs) if as_it_is else None
+    properties = _exact_properties(pairs, dict(pairs)) if as_it_is else None
     if properties is None:
         properties = _properties_with_record(key, value, headers, pairs)
     if len(properties) > properties_bytes_max:
@@ -116,33 +116,28 @@ def chunks(members: Sequence[BatchMember]) -> Iterator[list[BatchMember]]:
     yield chunk
 
 
-def _exact_properties(pairs: list[tuple[bytes, bytes | None]] | list[Header]) -> bytes | None:
-    """The pairs as properties; None where a reader would not get them back."""
-    parts: list[bytes] = []
-    for name, value in pairs:
-        if not name or not value:
-            return None
-        parts += (name, _NAME_ENDS, value, _VALUE_ENDS)
-    text, count = b"".join(parts), len(pairs)
-    if text.count(_NAME_ENDS) != count or text.count(_VALUE_ENDS) != count:
+def _exact_properties(pairs: Sequence[tuple[bytes, bytes | None]], names: Collection[bytes]) -> bytes | None:
+    """The pairs as properties; None where a reader would not get them back. `names` are all of theirs. Hot."""
+    if not all(map(all, pairs)) or len(names) != len(pairs) or EXACT in names or MARK in names:
         return None
-    names = {name for name, _ in pairs}
-    if len(names) != count or EXACT in names or MARK in names or not _is_text(text):
-        return None
-    return text
+    text = b"".join([b"%b\x01%b\x02" % pair for pair in pairs])  # type: ignore[str-format]  # none is null
+    is_exact = text.count(_NAME_ENDS) == text.count(_VALUE_ENDS) == len(pairs) and _is_text(text)
+    return text if is_exact else None
 
 
 def _properties_with_record(
     key: bytes | None, value: bytes | None, headers: list[Header], pairs: list[tuple[bytes, bytes | None]]
 ) -> bytes:
-    fit = {name: value for name, value in pairs if _exact_properties([(name, value)]) is not None}
+    fit = {name: value for name, value in pairs if _exact_properties([(name, value)], (name,)) is not None}
     exact = base64.b64encode(encode_body(key, None if value is None else b"", headers))
-    text = _exact_properties(list(fit.items()))
+    text = _exact_properties(list(fit.items()), fit)
     assert text is not None, "each pair is exact by itself, and no name is there twice"
     return text + b"".join((EXACT, _NAME_ENDS, exact, _VALUE_ENDS))
 
 
 def _is_text(data: bytes) -> bool:
+    if data.isascii():
+        return True
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -18,7 +18,7 @@ from delayline.buffer.cursor import Cursor
 from delayline.errors import MalformedRecord, UnknownFormat
 from delayline.process import threads
 from delayline.records.message import Shard
-from mq.contract import Append, ShardBatch
+from mq.contract import Append
 from mq.errors import (
     ClaimLost,
     CommitError,
@@ -32,9 +32,10 @@ from mq.rocketmq.body import MEMBERS_BYTES_MAX, member_bytes, to_member
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.naming import Place
 from mq.rocketmq.ownership import Holding, Ownership
+from mq.rocketmq.parts import Part
 from mq.rocketmq.session import Session
 from mq.rocketmq.settings import RocketmqSettings
-from mq.rocketmq.sink import Part, RocketmqSink
+from mq.rocketmq.sink import RocketmqSink
 from rocketmq.client.client import Client
 from rocketmq.errors import InvalidRequest, RocketmqError
 from rocketmq.wire.batch import BatchMember
@@ -114,8 +115,9 @@ class RocketmqClaim:
             raise QueueUnavailable(f"the claim of {self._name!r} has failed ({self._failure}): claim it again")
         queues = self._members(records)
         holding = self._holding({queue.broker for queue in queues})
-        batch = ShardBatch(holding.shard, Cursor(topic_id=bytes(16), owner_epoch=holding.term, writer=self._writer))
-        part = Part(batch, holding, [[QueueBatch(queue, members)] for queue, members in queues.items()])
+        cursor = Cursor(topic_id=bytes(16), owner_epoch=holding.term, writer=self._writer)
+        rounds = [[QueueBatch(queue, members)] for queue, members in queues.items()]
+        part = Part(holding, rounds, cursor.encode())
         try:
             with holding.lock:
                 self._steps.carry_out([part])

@@ -4,7 +4,7 @@ The journal of shard `broker-a:3` of `orders` is queue 3 of `delayline%cursor%or
 the version's byte and MessagePack, one of the structures below. Page: docs/formats/journal.md.
 
     Claimed    the shard is this session's from here on (the first claim of a term counts)
-    ShardStep  what a commit is going to write
+    ShardStep  what a commit is going to write, and rows that earlier ones may not have written yet
     Done       all of it is written
     Kept       nothing is open, and this is the cursor
     Released   the session has released the shard, with nothing open
@@ -22,6 +22,7 @@ import msgspec
 from delayline.errors import UnknownFormat
 from delayline.process import logs
 from mq.errors import QueueUnavailable
+from mq.rocketmq.body import marked
 from mq.rocketmq.cluster import RocketmqCluster
 from rocketmq.client.broker import BrokerRequests, Pulled, PullStatus
 from rocketmq.wire.batch import BatchMember
@@ -29,7 +30,7 @@ from rocketmq.wire.bodies import Queue
 from rocketmq.wire.stored import StoredMessage
 
 MAGIC = b"dlj"
-VERSION = 1
+VERSION = 2
 TAIL_RECORDS = 64
 """Read at once, from the end backwards."""
 LATE_RECORDS_MAX = 16
@@ -38,20 +39,28 @@ makes it void; between the two are claims that came too late."""
 
 
 class Write(msgspec.Struct, array_like=True, frozen=True):
-    """Messages for one queue, in one batch, the first with the mark `<step>/<index in the step>`. Behind `since` it
-    is looked for. Without `members` they are in none but the queue itself: whether they are there decides whether the
-    step happened."""
+    """Messages for one queue, all of them or none. The first has the `mark`, which is looked for from `since` on.
+    Without `members` they are in none but the queue itself: whether they are there decides whether the step
+    happened."""
 
     topic: str
     broker: str
     queue_id: int
     since: int
+    mark: str
     members: tuple[tuple[bytes, str], ...] | None
     born_ms: int | None = None
 
     @property
     def queue(self) -> Queue:
         return Queue(self.topic, self.broker, self.queue_id)
+
+    @property
+    def batch(self) -> list[BatchMember]:
+        """The members, the first of them with the mark."""
+        assert self.members is not None, "they are in their queue"
+        first, *others = (BatchMember(body, text) for body, text in self.members)
+        return [marked(first, self.mark), *others]
 
 
 class Claimed(msgspec.Struct, tag="claimed", frozen=True):
@@ -60,7 +69,8 @@ class Claimed(msgspec.Struct, tag="claimed", frozen=True):
 
 
 class ShardStep(msgspec.Struct, tag="step", frozen=True):
-    """`before` is the cursor where the step has not happened, `cursor` where it has."""
+    """`before` is the cursor where the step has not happened, `cursor` where it has. `owed` are rows of earlier
+    steps, which have happened; the rows may not be stored yet."""
 
     term: int
     number: int
@@ -68,10 +78,7 @@ class ShardStep(msgspec.Struct, tag="step", frozen=True):
     before: bytes | None
     cursor: bytes
     writes: tuple[Write, ...]
-
-    def mark(self, shard: str, index: int) -> str:
-        """Of the write of this index."""
-        return f"{shard}/{self.term}/{self.number}/{index}"
+    owed: tuple[Write, ...] = ()
 
     @property
     def decides(self) -> Write | None:

@@ -11,7 +11,7 @@
 A read before the claim and the wait would miss what is stored meanwhile: delivered twice.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 
@@ -22,10 +22,11 @@ from delayline.process import logs
 from delayline.records.message import Shard
 from mq.errors import QueueError, QueueUnavailable
 from mq.rocketmq import trouble
-from mq.rocketmq.body import has_mark, marked
+from mq.rocketmq.body import has_mark
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import (
     Claimed,
+    Done,
     Journals,
     Kept,
     Record,
@@ -41,7 +42,6 @@ from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.stamps import Stamped
 from rocketmq.client.broker import BrokerRequests
 from rocketmq.errors import RocketmqError
-from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 
 ENDED_MAX = 10_000
@@ -52,8 +52,10 @@ log = logs.get(__name__)
 
 @dataclass
 class Holding:
-    """A shard that is ours. Hold `lock` while you write for it. `ends`, by queue: an offset from which on the queue
-    has none of our messages yet, and when that was known (monotonic seconds)."""
+    """A shard that is ours. Hold `lock` while you write for it. Steps have numbers: `number` is the last one's,
+    `happened` that of the last one that has happened. `ends`, by queue: an offset from which on the queue
+    has none of our messages yet, and when that was known (monotonic seconds). `owed` are rows of steps that have
+    happened, not stored yet: the last step is open as long as there are any. Rows were last stored at `rows_s`."""
 
     shard: Shard
     session: Session
@@ -61,17 +63,26 @@ class Holding:
     term: int
     cursor: bytes | None
     number: int = 0
+    happened: int = 0
     is_recovered: bool = False
     landed_s: float = float("-inf")
     """When requests of the last session have had their time (`landing_s`) to be stored (monotonic seconds)."""
     is_being_taken: bool = True
     ends: dict[Queue, tuple[int, float]] = field(default_factory=dict)
+    owed: list[Write] = field(default_factory=list)
+    rows_s: float = float("-inf")
     lock: RLock = field(default_factory=RLock)
 
     @property
     def name(self) -> str:
         """As marks have it."""
         return "/".join(self.shard)
+
+    @property
+    def done(self) -> Done:
+        """That the last step is complete, if it has happened."""
+        # rule done-happened: a step that has not happened would count: its messages would be lost.
+        return Done(self.term, self.happened)
 
     @property
     def last(self) -> Cursor | None:
@@ -199,44 +210,45 @@ class Ownership:
             raise QueueUnavailable(f"{'.'.join(holding.shard)} belongs to {state.session} now")
         holding.cursor = state.cursor if state.step is None else self._finish(holding, state.step)
         self.write(holding.session, holding.journal, Kept(holding.term, holding.session.id, holding.cursor))
+        holding.owed.clear()
         holding.is_recovered = True
 
     def _finish(self, holding: Holding, step: ShardStep) -> bytes | None:
-        """Carry out the rest of a step that has happened; the cursor that counts now."""
-        decides = step.decides
-        if decides is not None and not self._is_written(decides, step.mark(holding.name, step.writes.index(decides))):
+        """Carry out the rest of a step that has happened, and of those before it; the cursor that counts now."""
+        # rule rows-owed: rows of steps that have happened would be lost with one that has not.
+        stored = self._store_missing(holding, step.owed)
+        if step.decides is not None and not self._is_written(step.decides):
             log.info(
                 "a step that had not happened is left out", topic=holding.shard.topic, shard=holding.shard.partition
             )
             return step.before
-        written = 0
-        for index, write in enumerate(step.writes):
-            mark = step.mark(holding.name, index)
-            if write.members is not None and not self._is_written(write, mark):
-                self._send(holding.session, write, mark)
-                written += 1
-        log.info("a step was finished", topic=holding.shard.topic, shard=holding.shard.partition, batches=written)
+        stored += self._store_missing(holding, [write for write in step.writes if write.members is not None])
+        log.info("a step was finished", topic=holding.shard.topic, shard=holding.shard.partition, batches=stored)
         return step.cursor
 
-    def _is_written(self, write: Write, mark: str) -> bool:
-        """Whether a batch with this mark is in its queue. What was trimmed or expired behind `since` cannot be known:
-        raises QueueUnavailable."""
+    def _store_missing(self, holding: Holding, writes: Sequence[Write]) -> int:
+        """In order; how many were missing."""
+        missing = [write for write in writes if not self._is_written(write)]
+        for write in missing:
+            self._send(holding.session, write)
+        return len(missing)
+
+    def _is_written(self, write: Write) -> bool:
+        """Whether the batch is in its queue. What was trimmed or expired behind `since` cannot be known: raises
+        QueueUnavailable."""
         with self._cluster.translated_errors(f"reading back {write.topic}"):
             end = self._reader.max_offset(write.queue)
         begin = write.since
         while begin < end:
             found = read_messages_between(self._cluster, self._reader, write.queue, begin, min(end, begin + 10_000))
-            if any(has_mark(message, mark) for message in found):
+            if any(has_mark(message, write.mark) for message in found):
                 return True
             begin += 10_000
         return False
 
-    def _send(self, session: Session, write: Write, mark: str) -> None:
-        assert write.members is not None
-        members = [BatchMember(body, text) for body, text in write.members]
-        batch = [marked(members[0], mark), *members[1:]]
+    def _send(self, session: Session, write: Write) -> None:
         with self._cluster.translated_errors(f"finishing a step in {write.topic}"):
-            session.requests.send_batch_later(write.queue, batch, born_ms=write.born_ms).result()
+            session.requests.send_batch_later(write.queue, write.batch, born_ms=write.born_ms).result()
 
     # --- the journal
 
@@ -267,16 +279,24 @@ class Ownership:
             try:
                 if not holding.is_recovered:
                     self._recover(holding)
+                self._store_owed(holding)
                 self.write(holding.session, holding.journal, Released(holding.term))
             except (QueueError, UnknownFormat) as error:
                 log.info("a shard is not released in order", shard=holding.shard.partition, detail=str(error))
                 holding.session.end()
 
+    def _store_owed(self, holding: Holding) -> None:
+        if holding.owed:
+            for write in holding.owed:
+                self._send(holding.session, write)
+            holding.owed.clear()
+            self.write(holding.session, holding.journal, holding.done)
+
     def keep(self, holding: Holding) -> None:
         """Write the cursor again, so that no broker deletes its only copy for its age."""
         if holding.lock.acquire(blocking=False):
             try:
-                if holding.is_ours and holding.is_recovered:
+                if holding.is_ours and holding.is_recovered and not holding.owed:
                     self.write(
                         holding.session, holding.journal, Kept(holding.term, holding.session.id, holding.cursor)
                     )

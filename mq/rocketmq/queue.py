@@ -26,6 +26,8 @@ from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.membership import SessionMembership
 from mq.rocketmq.naming import place_of
 from mq.rocketmq.ownership import Holding, Ownership
+from mq.rocketmq.parts import PartSender
+from mq.rocketmq.rows import LaterRows
 from mq.rocketmq.session import writer_of
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.sink import RocketmqSink
@@ -93,7 +95,9 @@ class RocketmqQueue:
         )
         source.on_poll, source.on_release, source.on_close = member.alive, member.release, member.close
         self.members.add(member)
-        return source, self._sink(writer, member.hold, lambda: member.patience_s)
+        sink = self._sink(writer, member.hold, lambda: member.patience_s)
+        sink.start()
+        return source, sink
 
     def _ownership(self) -> Ownership:
         requests, noted = self._client.broker, self._noted
@@ -109,8 +113,9 @@ class RocketmqQueue:
         self, writer: str, hold: Callable[[Shard], Holding | None], patience_s: Callable[[], float | None]
     ) -> RocketmqSink:
         batches = Batches(self._settings, self._cluster, self._buffers, self._making)
-        rest, noted = self._closing.wait, self._noted
-        return RocketmqSink(writer, self._cluster, batches, hold, self._clock, rest, noted, patience_s)
+        sender = PartSender(self._clock, self._closing.wait, patience_s)
+        rows, noted = LaterRows(self._settings, sender, self._clock), self._noted
+        return RocketmqSink(writer, self._cluster, batches, hold, self._clock, noted, patience_s, sender, rows)
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by those who opened them."""

@@ -13,7 +13,7 @@ What is left is what the broker has read and not carried out: `RocketmqSettings.
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -77,6 +77,10 @@ class Session:
     @property
     def is_open(self) -> bool:
         return self._pinned.is_open
+
+    def gathering(self) -> AbstractContextManager[None]:
+        """Requests within go out together, at the end."""
+        return self._pinned.gathering()
 
     def beat(self) -> None:
         """The broker forgets who is silent for two minutes (`channelExpiredTimeout`). Raises RocketmqError."""

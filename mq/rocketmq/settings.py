@@ -77,3 +77,7 @@ class RocketmqSettings(BrokerSettings):
             route_s=min(self.discovery_interval_s, 30.0),
             body_bytes_max=BATCH_BYTES_MAX,
         )
+
+    rows_every_s: float = 0.1
+    """Between two requests with a shard's audit rows. A busy shard commits a hundred times a second, with a few rows
+    each time."""

@@ -4,8 +4,8 @@ RocketMQ stores a batch in one queue wholly or not at all, and nothing over seve
 
     1. the *step* in the shard's journal: the next cursor, and all that is to be written but the first deliveries
     2. the first deliveries, in one batch: with them the step has happened. Without deliveries it has with 1
-    3. everything else, in the order of `batches`
-    4. `done`, in the journal; the commit does not wait for it
+    3. everything else, in the order of `batches`; rows of the audit possibly later (`rows`)
+    4. `done`, in the journal, when no rows are owed; the commit does not wait for it
 
 After a crash at any point `ownership` finishes the step, or finds that it has not happened. The parts of several
 shards are sent side by side; each happens or not by itself, and a failed one does not affect the others. A request of
@@ -14,10 +14,8 @@ of several brokers does not answer, only its own shards wait for it (`Session.is
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 from delayline.clock import Clock
 from delayline.errors import Bug, UnknownFormat
@@ -28,58 +26,28 @@ from mq.errors import (
     CommitAborted,
     CommitError,
     CommitUnknown,
-    DeliveryRefused,
     Fenced,
     PartitionUnknown,
     QueueError,
     QueueUnavailable,
     TopicUnknown,
 )
-from mq.rocketmq import trouble
-from mq.rocketmq.batches import Batches, QueueBatch, Rounds
+from mq.rocketmq.batches import Batches, QueueBatch
 from mq.rocketmq.body import BATCH_BYTES_MAX, marked
 from mq.rocketmq.cluster import RocketmqCluster
-from mq.rocketmq.journal import Done, ShardStep, Write, encode
+from mq.rocketmq.journal import ShardStep, Write, encode
 from mq.rocketmq.ownership import Holding
+from mq.rocketmq.parts import Part, PartSender, going
+from mq.rocketmq.rows import LaterRows
 from mq.rocketmq.stamps import Stamped
 from rocketmq.client.broker import Sent
-from rocketmq.errors import AnswerLost, RocketmqError
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 
-BUSY_S = 5.0
-"""How long a broker may be too busy to take something before a commit gives up."""
-BUSY_PAUSE_S = 0.02
 ENDS_FRESH_S = 30.0
 """How long the end of a queue is remembered. Then it is asked for again, so that a takeover reads back little."""
 
 log = logs.get(__name__)
-
-
-@dataclass(slots=True)
-class Part:
-    """A shard's part, and how far it is. `happened`: it counts, whatever fails later. After a `failure` nothing more
-    of it is sent."""
-
-    batch: ShardBatch
-    holding: Holding
-    rounds: Rounds
-    step: ShardStep | None = None
-    happened: bool = False
-    failure: Exception | None = None
-
-    @property
-    def shard(self) -> Shard:
-        return self.batch.shard
-
-
-class Failed(NamedTuple):
-    """A batch that was not stored, or may not have been; with its `future` where its answer may still come."""
-
-    part: Part
-    batch: QueueBatch
-    error: RocketmqError
-    future: "Future[Sent] | None" = None
 
 
 class RocketmqSink:
@@ -92,9 +60,10 @@ class RocketmqSink:
         batches: Batches,
         hold: Callable[[Shard], Holding | None],
         clock: Clock,
-        rest: Callable[[float], object],
         stamped: Stamped,
         patience_s: Callable[[], float | None],
+        sender: PartSender,
+        rows: LaterRows,
     ) -> None:
         """`hold` takes a shard that is assigned to the worker, unless it has it, and returns it; None for others.
         `patience_s` is how long a broker's answer is waited for before other brokers' shards go on; None if there are
@@ -104,11 +73,16 @@ class RocketmqSink:
         self._batches = batches
         self._hold = hold
         self._clock = clock
-        self._rest = rest
         self._stamped = stamped
         self._patience_s = patience_s
+        self._sender = sender
+        self._rows = rows
         self._began_s = 0.0
         self._closed = False
+
+    def start(self) -> None:
+        """From now on rows behind which no commit follows are stored as well, in a thread of their own."""
+        self._rows.start()
 
     def commit(self, batch: DispatchBatch) -> None:
         if self._closed:
@@ -121,7 +95,7 @@ class RocketmqSink:
                 locks.enter_context(held[shard].lock)
             self._check(batch, held, failures)
             parts = [
-                Part(part, held[part.shard], self._batches.rounds(part))
+                Part(held[part.shard], self._batches.rounds(part), part.cursor.encode())
                 for part in batch
                 if part.shard not in failures
             ]
@@ -132,6 +106,7 @@ class RocketmqSink:
 
     def close(self) -> None:
         self._closed = True
+        self._rows.close()
 
     # --- who may commit
 
@@ -184,19 +159,16 @@ class RocketmqSink:
             self._write_down(parts)
             for number in range(max((len(part.rounds) for part in parts), default=0)):
                 self._round(parts, number)
+            for part in going(parts):
+                part.holding.cursor = part.cursor
+                self._rows.owe(part)
+            self._rows.store_due(going(parts))
         except CommitError:
             raise
         except BaseException:
             for part in parts:
                 part.holding.is_recovered = False
             raise
-        for part in _going(parts):
-            self._finished(part)
-
-    def _fail(self, part: Part, error: Exception) -> None:
-        """The others go on without it; it is read back before its shard's next commit."""
-        part.failure = error
-        part.holding.is_recovered = False
 
     def _write_down(self, parts: Sequence[Part]) -> None:
         self._began_s = self._clock.monotonic_s()
@@ -211,7 +183,7 @@ class RocketmqSink:
             raise CommitAborted(str(parts[0].failure))
         for part, _ in sends:
             part.holding.number += 1  # also where it fails: no other step may have its number
-        self._send_all(parts, sends, self._noted)
+        self._sender.send_all(parts, sends, self._noted)
 
     def _noted(self, part: Part, batch: QueueBatch, sent: Sent) -> None:
         assert part.step is not None
@@ -223,13 +195,16 @@ class RocketmqSink:
         holding = part.holding
         if not holding.session.is_answered():
             raise QueueUnavailable(f"{part.shard.broker} has not answered an earlier commit")
-        writes = tuple(self._write(holding, batch) for batches in part.rounds for batch in batches)
-        cursor = part.batch.cursor.encode()
-        return ShardStep(holding.term, holding.number + 1, holding.session.id, holding.cursor, cursor, writes)
+        number, batches = holding.number + 1, [batch for some in part.rounds for batch in some]
+        marks = [f"{holding.name}/{holding.term}/{number}/{index}" for index in range(len(batches))]
+        writes = tuple(map(partial(self._write, holding), batches, marks))
+        # rule rows-carried: the journal's last step alone is read back: rows of those before it would be lost.
+        owed = tuple(holding.owed)
+        return ShardStep(holding.term, number, holding.session.id, holding.cursor, part.cursor, writes, owed)
 
-    def _write(self, holding: Holding, batch: QueueBatch) -> Write:
+    def _write(self, holding: Holding, batch: QueueBatch, mark: str) -> Write:
         members = None if batch.decides else tuple((bytes(one.body), one.properties) for one in batch.members)
-        return Write(*batch.queue, self._since(holding, batch.queue), members, batch.born_ms)
+        return Write(*batch.queue, self._since(holding, batch.queue), mark, members, batch.born_ms)
 
     def _since(self, holding: Holding, queue: Queue) -> int:
         """The batch will not be stored before this offset. Raises QueueError."""
@@ -248,95 +223,22 @@ class RocketmqSink:
         return end
 
     def _round(self, parts: Sequence[Part], number: int) -> None:
+        """Rows are not sent here."""
         sends = []
-        for part in (part for part in _going(parts) if number < len(part.rounds)):
+        for part in (part for part in going(parts) if number < len(part.rounds)):
+            assert part.step is not None
             before = sum(len(batches) for batches in part.rounds[:number])
-            for index, batch in enumerate(part.rounds[number], before):
-                assert part.step is not None
-                mark = part.step.mark(part.holding.name, index)
-                sends.append((part, batch._replace(members=[marked(batch.members[0], mark), *batch.members[1:]])))
-        self._send_all(parts, sends, self._landed)
+            for batch, write in zip(part.rounds[number], part.step.writes[before:], strict=False):
+                if not batch.is_rows:
+                    first, *others = batch.members
+                    sends.append((part, batch._replace(members=[marked(first, write.mark), *others])))
+        self._sender.send_all(parts, sends, self._landed)
 
     def _landed(self, part: Part, batch: QueueBatch, sent: Sent) -> None:
         part.happened = part.happened or batch.decides
         end = sent.answer.queue_offset + len(batch.members)
         part.holding.ends[batch.queue] = end, self._clock.monotonic_s()
         self._cluster.stored(batch.queue, end)
-
-    def _finished(self, part: Part) -> None:
-        assert part.step is not None
-        holding = part.holding
-        holding.cursor = part.step.cursor
-        done = encode(Done(part.step.term, part.step.number))
-        try:
-            holding.session.requests.send_batch_later(holding.journal, [done])
-        except RocketmqError as error:
-            log.debug("a step is not noted as done", shard=part.shard.partition, detail=str(error))
-
-    # --- sending
-
-    def _send_all(
-        self,
-        parts: Sequence[Part],
-        sends: Sequence[tuple[Part, QueueBatch]],
-        landed: Callable[[Part, QueueBatch, Sent], None],
-    ) -> None:
-        """All at once; what a busy broker refuses is sent again. Raises CommitError if nothing has been written."""
-        until_s = self._clock.monotonic_s() + BUSY_S
-        while sends:
-            failed = self._attempt(sends, landed)
-            is_late = self._clock.monotonic_s() > until_s
-            self._heed(parts, [item for item in failed if is_late or not trouble.is_busy(item.error)])
-            sends = [(item.part, item.batch) for item in failed if item.part.failure is None]
-            if sends:
-                self._rest(BUSY_PAUSE_S)
-
-    def _attempt(
-        self, sends: Sequence[tuple[Part, QueueBatch]], landed: Callable[[Part, QueueBatch, Sent], None]
-    ) -> list[Failed]:
-        failed: list[Failed] = []
-        under_way: list[tuple[Part, QueueBatch, Future[Sent]]] = []
-        for part, batch in sends:
-            try:
-                requests = part.holding.session.requests
-                under_way.append(
-                    (part, batch, requests.send_batch_later(batch.queue, batch.members, born_ms=batch.born_ms))
-                )
-            except RocketmqError as error:
-                failed.append(Failed(part, batch, error))
-        patience_s = self._patience_s()
-        until_s = None if patience_s is None else self._clock.monotonic_s() + patience_s
-        for part, batch, future in under_way:
-            try:
-                left_s = None if until_s is None else max(0.0, until_s - self._clock.monotonic_s())
-                landed(part, batch, future.result(left_s))
-            except RocketmqError as error:
-                failed.append(Failed(part, batch, error))
-            except TimeoutError:
-                failed.append(Failed(part, batch, AnswerLost("no answer yet"), future))
-        return failed
-
-    def _heed(self, parts: Sequence[Part], failed: Sequence[Failed]) -> None:
-        """Send no more of these parts. Raises CommitError if no part has happened, and the failed ones are
-        certainly not stored."""
-        unknown = [item for item in failed if not trouble.is_not_stored(item.error)]
-        if failed and not unknown and not any(part.happened or part.failure for part in parts):
-            raise self._failure(failed[0])
-        for item in unknown:
-            # rule unknown-ends: what is of unknown fate could land behind the reading back: delivered twice.
-            item.part.holding.session.leave_open(item.future)
-        for item in failed:
-            self._fail(item.part, item.error)
-
-    def _failure(self, failed: Failed) -> CommitError:
-        if failed.batch.decides and trouble.is_refused(failed.error):
-            of_record = trouble.is_of_record(failed.error)
-            return DeliveryRefused(failed.part.shard, str(failed.error), of_record=of_record)
-        return CommitAborted(str(failed.error))
-
-
-def _going(parts: Sequence[Part]) -> list[Part]:
-    return [part for part in parts if part.failure is None]
 
 
 def _record(step: ShardStep) -> BatchMember:

@@ -33,6 +33,9 @@ PULL_RECORDS = 1000
 PULL_WAIT_S = 15.0
 AGAIN_S = 0.2
 """From a pull that failed to the next one."""
+TICK_S = 0.02
+"""Between pulls at the end of a queue, those of all shards together: without it each message that arrives would be a
+pull, and a turn of the worker. A message is read so much later at most."""
 
 log = logs.get(__name__)
 Record = tuple[int, int, bytes]
@@ -103,13 +106,13 @@ class RocketmqSource:
         until_s = self._clock.monotonic_s() + timeout_s
         while True:
             events = self._events(min(records_max, RECORDS_AT_ONCE))
-            self._pull_all()
+            next_s = self._pull_all()
             with self._changed:
-                left_s = until_s - self._clock.monotonic_s()
-                if events or self._woken or self._closed or left_s <= 0:
+                now_s = self._clock.monotonic_s()
+                if events or self._woken or self._closed or now_s >= until_s:
                     self._woken = False
                     return events
-                self._changed.wait_for(self._stirred, min(left_s, AGAIN_S))
+                self._changed.wait_for(self._stirred, max(0.0, min(until_s, next_s) - now_s))
 
     def _stirred(self) -> bool:
         return bool(self._queued or self._pulled or self._woken or self._closed)
@@ -148,11 +151,16 @@ class RocketmqSource:
 
     # --- pulls
 
-    def _pull_all(self) -> None:
+    def _pull_all(self) -> float:
+        """Where it is time; when to look again (monotonic seconds)."""
         now_s = self._clock.monotonic_s()
+        next_s = now_s + AGAIN_S
         for reader in self._readers.values():
             if reader.wants and now_s >= reader.not_before_s:
                 self._pull(reader)
+            if reader.wants:
+                next_s = min(next_s, reader.not_before_s)
+        return next_s
 
     def _pull(self, reader: _QueueReader) -> None:
         assert reader.offset is not None
@@ -191,6 +199,8 @@ class RocketmqSource:
             self._brokers.heard(reader.queue.broker, pulled.messages[-1].stored_ms)
             reader.waiting.extend((one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages)
             reader.offset = pulled.messages[-1].queue_offset + 1
+            if reader.offset >= pulled.max_offset:
+                reader.not_before_s = _next_tick_s(self._clock.monotonic_s())
         return None
 
     def _refused(self, reader: _QueueReader, error: RocketmqError) -> Event | None:
@@ -276,3 +286,7 @@ class RocketmqSource:
                 self._closed = True
                 self._changed.notify_all()
             self.on_close()
+
+
+def _next_tick_s(now_s: float) -> float:
+    return (now_s // TICK_S + 1) * TICK_S

@@ -10,9 +10,9 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from threading import Lock, Thread, current_thread
 
 from rocketmq.client.session import Pushed, Session, SessionEvent
@@ -26,8 +26,11 @@ from rocketmq.wire.command import Command, answer_to, encode_frame
 READ_BYTES = 256 * 1024
 BUFFERS_MAX = 1000
 """Of one `sendmsg`: Linux takes 1024 (IOV_MAX)."""
-IDLE_S = 30.0
-"""The thread looks up so often where no request waits."""
+GATHERED_BYTES = 64 * 1024
+"""Beyond them requests that are gathered are written: their peer can begin."""
+IDLE_S = 2.0
+"""The thread looks up so often. It need not be woken for a deadline behind that: waking it costs more than a request
+that a broker answers at once."""
 
 CLOSED_UNHEARD = "closed by the peer before any answer: does it want TLS, or another certificate?"
 
@@ -54,6 +57,8 @@ class BrokerConnection:
         self._futures: dict[int, Future[Command]] = {}
         self._outgoing: deque[memoryview] = deque()
         self._outgoing_bytes = 0
+        self._gathering = 0
+        self._looks_s = float("inf")  # when the thread looks up by itself
         self._lock = Lock()
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
@@ -74,11 +79,11 @@ class BrokerConnection:
             self._check_room(command)
             now_s = self._clock.monotonic_s()
             deadline_s = now_s + timeout_s
-            before_s = self._session.next_deadline_s()
             opaque, data = self._session.request(command, now_s, deadline_s)
             self._futures[opaque] = future
             left = self._write(data)
-        if left or before_s is None or deadline_s < before_s:
+            is_early = deadline_s < self._looks_s
+        if left or is_early:
             self._wake()
         return future
 
@@ -95,6 +100,20 @@ class BrokerConnection:
         if left:
             self._wake()
 
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """What is sent within is written to the socket at the end, all at once."""
+        with self._lock:
+            self._gathering += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._gathering -= 1
+                left = self._write(())
+            if left:
+                self._wake()
+
     def _prepare(self, command: Command) -> None:
         command.encoding = self._settings.encoding
         if self._settings.credentials is not None:
@@ -105,6 +124,11 @@ class BrokerConnection:
             raise Unreachable(f"{self.name}: the connection is closed")
         if self._outgoing_bytes + len(command.body) > self._settings.outgoing_bytes_max:
             raise TooManyPending(f"{self.name}: {self._outgoing_bytes} bytes wait to be taken")
+
+    @property
+    def unsent_bytes(self) -> int:
+        """That the socket has not taken yet."""
+        return self._outgoing_bytes
 
     @property
     def in_flight(self) -> int:
@@ -144,17 +168,22 @@ class BrokerConnection:
     def _wait(self) -> int:
         """Until there is something to do; which of the socket's events have come."""
         with self._lock:
-            deadline_s = self._session.next_deadline_s()
+            wait_s = self._wait_s()
             wanted = select.POLLIN | (select.POLLOUT if self._outgoing else 0)
-        left_s = IDLE_S if deadline_s is None else max(deadline_s - self._clock.monotonic_s(), 0.0)
         waiting = select.poll()
         waiting.register(self._channel, wanted)
         waiting.register(self._woken, select.POLLIN)
-        found = dict(waiting.poll(min(left_s, IDLE_S) * 1000 + 1))
+        found = dict(waiting.poll(wait_s * 1000 + 1))
         if self._woken.fileno() in found:
             with suppress(BlockingIOError):
                 self._woken.recv(4096)
         return found.get(self._channel.fileno(), 0)
+
+    def _wait_s(self) -> float:
+        """Under the lock."""
+        now_s, deadline_s = self._clock.monotonic_s(), self._session.next_deadline_s()
+        self._looks_s = now_s + IDLE_S if deadline_s is None else min(deadline_s, now_s + IDLE_S)
+        return max(self._looks_s - now_s, 0.0)
 
     def _wake(self) -> None:
         with suppress(OSError):  # full: it is awake already; closed: there is nothing to wake
@@ -234,6 +263,8 @@ class BrokerConnection:
             if len(part):
                 self._outgoing.append(memoryview(part))
                 self._outgoing_bytes += len(part)
+        if self._gathering and self._outgoing_bytes < GATHERED_BYTES:
+            return False
         try:
             self._flush()
         except OSError:

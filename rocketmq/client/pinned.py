@@ -5,6 +5,8 @@ A client that sends over one connection alone, and has sent the broker its id by
 ended when the broker does not list it among the members of its group any more.
 """
 
+from contextlib import AbstractContextManager
+
 from rocketmq.client.broker import BrokerRequests
 from rocketmq.client.connection import BrokerConnection, PushHandler, connect
 from rocketmq.client.group import GroupRequests
@@ -34,6 +36,10 @@ class Pinned:
             self.close()
             raise Unreachable(f"the broker has moved from {self._connection.name} to {address}")
         return self._connection
+
+    def gathering(self) -> AbstractContextManager[None]:
+        """What is sent within is written to the socket at the end, all at once."""
+        return self._connection.gathering()
 
     @property
     def is_open(self) -> bool:

@@ -22,9 +22,18 @@ class SuiteClaim(on_brokers.SuiteClaim):
 
 
 class SuiteQueue(on_brokers.SuiteQueue):
-    """`partitions` are those of the topics it makes; the limit of a record is the adapter's, for all topics."""
+    """`partitions` are those of the topics it makes; the limit of a record is the adapter's, for all topics. Rows are
+    stored with their commits."""
 
-    def __init__(self, name_server: str, *, namespace: str, partitions: int = 4, record_bytes_max: int = 0) -> None:
+    def __init__(
+        self,
+        name_server: str,
+        *,
+        namespace: str,
+        partitions: int = 4,
+        record_bytes_max: int = 0,
+        rows_every_s: float = 0.0,
+    ) -> None:
         names = Translation(f"{BROKER}:")
         self._partitions = partitions
         self._broker = Client(ClientSettings((name_server,)))
@@ -34,6 +43,7 @@ class SuiteQueue(on_brokers.SuiteQueue):
             namespace=names.namespace if namespace == NAMESPACE else namespace,
             discovery_interval_s=0.2,
             landing_s=0.1,
+            rows_every_s=rows_every_s,
             record_bytes_max=len(wrap(b"x" * record_bytes_max)) if record_bytes_max else RECORD_BYTES_MAX,
         )
         super().__init__(RocketmqQueue(settings, SystemClock()), names)

@@ -24,9 +24,13 @@ REQUESTS = 7
 """The step, its deliveries; dead letter and group; what goes on and rows; the note that it is done."""
 
 
+def opened(rocketmq: RocketMq, **options: Any) -> SuiteQueue:
+    return SuiteQueue(rocketmq.settings.name_servers[0], namespace="delayline", partitions=1, **options)
+
+
 @pytest.fixture
 def queue(rocketmq: RocketMq) -> Iterator[Any]:
-    with closing(SuiteQueue(rocketmq.settings.name_servers[0], namespace="delayline", partitions=1)) as made:
+    with closing(opened(rocketmq)) as made:
         yield made
 
 
@@ -131,9 +135,21 @@ def test_a_takeover_that_is_cut_off_itself_is_gone_on_with_by_the_next_one(queue
     cut(queue.session(SHARD), 3, sent=False)
     with pytest.raises(CommitError):
         worker.commit(SHARD, **parts("second"))
-    ended = soon(lambda: worker.source.poll(10, 0.05) and queue.session(SHARD))
+    ended = soon(lambda: (worker.source.poll(10, 0.05), queue.session(SHARD))[1])
     cut(ended, 5, sent=True)  # two claims, and of the rest the second
     with pytest.raises(QueueUnavailable):
         queue.takeover(SHARD)
     taken_again(queue, worker)
     assert everywhere(queue) == expected(["first", "second"])
+
+
+def test_rows_that_wait_when_a_worker_is_cut_off_are_stored_by_the_next_one(rocketmq: RocketMq) -> None:
+    with closing(opened(rocketmq, rows_every_s=3600.0)) as queue:
+        worker = start_worker(queue)  # type: ignore[arg-type]
+        for name in ("first", "second", "third"):
+            worker.commit(SHARD, **parts(name))
+        cut(queue.session(SHARD), 2, sent=False)  # its deliveries
+        with pytest.raises(CommitError):
+            worker.commit(SHARD, **parts("fourth"))
+        taken_again(queue, worker)
+        assert everywhere(queue) == expected(["first", "second", "third"])

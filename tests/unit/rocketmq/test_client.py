@@ -15,7 +15,7 @@ import pytest
 from delayline.clock import ManualClock, SystemClock
 from rocketmq.client.broker import PullStatus
 from rocketmq.client.client import Client
-from rocketmq.client.connection import BrokerConnection, connect, parse_address
+from rocketmq.client.connection import GATHERED_BYTES, BrokerConnection, connect, parse_address
 from rocketmq.client.links import Links
 from rocketmq.client.nameservers import NameServers
 from rocketmq.client.settings import ClientSettings
@@ -118,7 +118,33 @@ def test_a_deadline_ends_one_request_and_not_the_connection(peers: Peers, dial: 
     assert connection.ask(Command(10)).code == 0
 
 
-def test_a_peer_that_is_gone_without_a_word_ends_the_connection(peers: Peers, dial: Dial) -> None:
+def test_what_is_gathered_goes_out_at_the_end_and_in_order(peers: Peers, dial: Dial) -> None:
+    came: list[bytes] = []
+
+    def heard(link: PeerLink, command: Command) -> None:
+        came.append(bytes(command.body))
+        echo(link, command)
+
+    connection = dial(peers(heard))
+    sent: list[int] = []
+    with connection.gathering():
+        futures = [connection.start(Command(10, body=b"%d" % n), 20) for n in range(3)]
+        sent.append(connection.unsent_bytes)
+    assert [future.result().code for future in futures] == [0, 0, 0]
+    assert came == [b"0", b"1", b"2"]
+    assert sent[0] > 0 == connection.unsent_bytes
+
+
+def test_what_is_gathered_is_not_held_back_without_a_bound(peers: Peers, dial: Dial) -> None:
+    connection = dial(peers(echo))
+    with connection.gathering():
+        assert connection.start(Command(10, body=bytes(GATHERED_BYTES)), 20).result(20).code == 0
+
+
+def test_a_peer_that_is_gone_without_a_word_ends_the_connection(
+    peers: Peers, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketmq.client.connection.IDLE_S", 60.0)
     connection = dial(peers(ignore))
     long = connection.start(Command(11), 60)
     short = connection.start(Command(10), 0.1)

@@ -1,9 +1,9 @@
 """A broker in memory, as far as owners of shards use one, whose network and store can be held up."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -11,9 +11,12 @@ from delayline.buffer.cursor import Cursor
 from delayline.clock import ManualClock
 from delayline.records.message import Shard
 from mq.contract import ShardBatch
+from mq.rocketmq import trouble
 from mq.rocketmq.batches import QueueBatch
 from mq.rocketmq.journal import Journals
 from mq.rocketmq.ownership import Holding, Ownership
+from mq.rocketmq.parts import PartSender
+from mq.rocketmq.rows import LaterRows
 from mq.rocketmq.session import Session
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.sink import RocketmqSink
@@ -24,6 +27,7 @@ from rocketmq.wire.bodies import Queue
 from rocketmq.wire.headers.send import SendMessageAnswer
 from rocketmq.wire.stored import StoredMessage
 
+SETTINGS = RocketmqSettings(name_servers="a:1", namespace="ns")
 SHARD = Shard("orders", "a:0")
 TARGET, AUDIT, JOURNAL = (Queue(topic, "a", 0) for topic in ("orders", "ns%audit", "ns%cursor%orders"))
 
@@ -162,7 +166,7 @@ class Worker:
 
     def __init__(self, name: str, broker: BrokerInMemory, at: str = "a") -> None:
         """`at` is the broker's name."""
-        settings = RocketmqSettings(name_servers="a:1", namespace="ns")
+        settings = SETTINGS
         self.clock = clock = ManualClock()
         self.rested_s: list[float] = []
         cluster, requests = Answering(), Requests(broker)
@@ -179,6 +183,7 @@ class Worker:
         journals = Journals(cluster, reader)  # type: ignore[arg-type]
         self.ownership = Ownership(settings, cluster, journals, reader, self.rest, noted, clock)  # type: ignore[arg-type]
         self.patience_s: float | None = None
+        self.rows: LaterRows
         self.sink = sink_of(self)
         self.hold: Callable[[], Holding] = self.take
         self.is_wanted: Callable[[Shard], bool] = lambda _: True
@@ -193,7 +198,7 @@ class Worker:
         """One message for each body: deliveries, then rows."""
         deliveries = [[QueueBatch(self._target, _members([body for body, _ in part.deliveries]), decides=True)]]
         return (deliveries if part.deliveries else []) + (
-            [[QueueBatch(self._audit, _members(part.audit))]] if part.audit else []
+            [[QueueBatch(self._audit, _members(part.audit), is_rows=True)]] if part.audit else []
         )
 
     def take(self) -> Holding:
@@ -223,15 +228,20 @@ def sink_of(*workers: Worker) -> RocketmqSink:
     first = workers[0]
     at = {worker.shard: worker for worker in workers}
     batches: Any = SimpleNamespace(rounds=lambda part: at[part.shard].rounds(part))
+    cluster: Any = Answering()
+    sender = PartSender(first.clock, first.rest, lambda: first.patience_s)
+    for worker in workers:
+        worker.rows = LaterRows(SETTINGS, sender, first.clock)
     return RocketmqSink(
         first.name,
-        Answering(),  # type: ignore[arg-type]
+        cluster,
         batches,
         lambda shard: at[shard].hold(),
-        ManualClock(),
-        first.rest,
+        first.clock,
         noted,
         lambda: first.patience_s,
+        sender,
+        first.rows,
     )
 
 
@@ -239,7 +249,14 @@ class Answering:
     """A cluster without troubles."""
 
     def __init__(self) -> None:
-        self.translated_errors, self.stored = nullcontext, noted
+        self.stored = noted
+
+    @contextmanager
+    def translated_errors(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except RocketmqError as error:
+            raise trouble.queue_error(error, doing) from error
 
 
 class Live:
@@ -251,6 +268,9 @@ class Live:
     @property
     def is_open(self) -> bool:
         return self._requests.is_open
+
+    def gathering(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def noted(*_: Any, **__: Any) -> None:

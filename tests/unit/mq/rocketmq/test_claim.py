@@ -13,6 +13,8 @@ from mq.rocketmq import claim as module
 from mq.rocketmq.claim import RocketmqClaim
 from mq.rocketmq.journal import Journals
 from mq.rocketmq.ownership import Ownership
+from mq.rocketmq.parts import PartSender
+from mq.rocketmq.rows import LaterRows
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.sink import RocketmqSink
 from rocketmq.errors import Refused
@@ -47,7 +49,9 @@ def claim(broker: BrokerInMemory) -> RocketmqClaim:
     client: Any = SimpleNamespace(admin=admin, pinned=pinned)
     journals = Journals(cluster, reader)  # type: ignore[arg-type]
     ownership = Ownership(settings, cluster, journals, reader, rest, noted, clock)  # type: ignore[arg-type]
-    steps = RocketmqSink("", cluster, None, lambda _: None, clock, rest, noted, lambda: None)  # type: ignore[arg-type]
+    sender = PartSender(clock, rest, lambda: None)
+    rows = LaterRows(settings, sender, clock)
+    steps = RocketmqSink("", cluster, None, lambda _: None, clock, noted, lambda: None, sender, rows)  # type: ignore[arg-type]
     return RocketmqClaim(settings, "repair", ["a"], client, cluster, ownership, steps)  # type: ignore[arg-type]
 
 

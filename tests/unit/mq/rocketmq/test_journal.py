@@ -27,8 +27,8 @@ from rocketmq.client.broker import Pulled
 from rocketmq.wire.bodies import Queue
 from tests.unit.mq.rocketmq.scene import JOURNAL, Answering, BrokerInMemory, Requests
 
-DECIDES = Write("orders", "a", 0, 5, None)
-ROW = Write("ns%audit", "a", 1, 7, ((b"u", ""),))
+DECIDES = Write("orders", "a", 0, 5, "m/0", None)
+ROW = Write("ns%audit", "a", 1, 7, "m/1", ((b"u", ""),))
 
 
 def step(term: int, number: int, *writes: Write, before: bytes | None = None) -> ShardStep:
@@ -49,7 +49,7 @@ def test_records_are_read_as_they_were_written(record: Record) -> None:
     assert decode(bytes(encode(record).body)) == record
 
 
-@pytest.mark.parametrize("end", [b"", b"\x02", b"\x01", b"\x01\xc0", b"\x01\x81\xa4type\xa1x"])
+@pytest.mark.parametrize("end", [b"", b"\x01", b"\x02", b"\x02\xc0", b"\x02\x81\xa4type\xa1x"])
 def test_what_no_version_writes_is_refused(end: bytes) -> None:
     assert is_record(MAGIC + end)
     with pytest.raises(UnknownFormat):

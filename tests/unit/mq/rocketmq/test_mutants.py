@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.mutation.mutant import Mutant, load
-from tests.mutation.operators import constant, drop, never, part, value, without
-from tests.unit.mq.rocketmq import test_ownership, test_topology
+from tests.mutation.operators import at, constant, drop, never, part, plus, value, without
+from tests.unit.mq.rocketmq import test_ownership, test_rows, test_topology
 
 CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
     (
@@ -41,7 +41,7 @@ CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
     ),
     (
         Mutant("a session goes on although a request's fate is unknown", "unknown-ends", drop),
-        "scene.RocketmqSink",
+        "scene.PartSender",
         test_ownership.test_a_lost_answer_ends_the_session,
     ),
     (
@@ -63,6 +63,25 @@ CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
         Mutant("a message of another program stops a shard", "journal-foreign", value(part("generators[0].iter"))),
         "scene.Journals",
         test_ownership.test_messages_of_other_programs_in_a_journal_change_nothing,
+    ),
+    (
+        Mutant("a step is written down without the rows that are owed", "rows-carried", value(constant(()))),
+        "scene.RocketmqSink",
+        test_rows.test_a_crash_loses_no_rows_that_waited,
+    ),
+    (
+        Mutant("rows that are owed are left out with a step that has not happened", "rows-owed", value(constant(0))),
+        "scene.Ownership",
+        test_rows.test_a_step_that_has_not_happened_takes_no_rows_of_others_with_it,
+    ),
+    (
+        Mutant(
+            "a step that has not happened counts when rows are stored",
+            "done-happened",
+            at("value.args[1]", plus(1)),
+        ),
+        "scene.Ownership",
+        test_rows.test_rows_that_are_stored_when_a_step_has_not_happened_do_not_make_it_count,
     ),
     (
         Mutant("a topic is forgotten with its broker", "down-kept", drop),

@@ -254,7 +254,7 @@ def test_what_the_target_refuses_has_not_happened_and_the_shard_goes_on() -> Non
 
 
 def test_a_broker_that_stays_busy_aborts_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mq.rocketmq.sink.BUSY_S", -1.0)
+    monkeypatch.setattr("mq.rocketmq.parts.BUSY_S", -1.0)
     broker = BrokerInMemory()
     worker = Worker("first", broker)
     worker.claim()
