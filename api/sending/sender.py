@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import structlog
@@ -66,7 +66,7 @@ class Sender:
     async def store(self, target: Target, appends: Sequence[Append]) -> list[Position]:
         """The same for any records. Raises QueueError."""
         try:
-            return await self._bridge.result(self._client.append(appends), self._timeout_s)
+            return await self._bridge.result_of(partial(self._client.append, appends), self._timeout_s)
         except TimeoutError as error:
             raise QueueUnavailable("no answer in time: it is unknown whether it was stored") from error
         except (TopicUnknown, PartitionUnknown) as error:

@@ -18,7 +18,7 @@ _CLOSE = b"connection", b"close"
 
 
 class WholeAnswer:
-    """The answer to one request, if it goes out at once. It stands in the scope that the cycle holds: if it held the
+    """The answer to one request, if it goes out at once. The cycle holds the scope, which holds this: if it held the
     cycle in turn, nothing of a request would be freed before the garbage collector's next pass."""
 
     __slots__ = ("_cycle",)

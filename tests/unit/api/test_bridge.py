@@ -77,3 +77,41 @@ def test_a_result_after_the_loop_has_ended_harms_nobody() -> None:
     asyncio.run(main())
     future.set_result(1)
     assert future.result() == 1
+
+
+def test_what_the_requests_of_one_turn_want_is_begun_in_their_order_when_all_have_asked() -> None:
+    steps: list[str] = []
+
+    def begin(name: str) -> "Future[str]":
+        steps.append(f"begin {name}")
+        future: Future[str] = Future()
+        future.set_result(name.upper())
+        return future
+
+    async def ask(bridge: Bridge, name: str) -> str:
+        steps.append(f"ask {name}")
+        return await bridge.result_of(lambda: begin(name), 5)
+
+    async def main() -> tuple[str, str]:
+        bridge = Bridge()
+        return await asyncio.gather(ask(bridge, "a"), ask(bridge, "b"))
+
+    assert list(asyncio.run(main())) == ["A", "B"]
+    assert steps == ["ask a", "ask b", "begin a", "begin b"]
+
+
+def test_one_that_cannot_be_begun_holds_up_no_other() -> None:
+    future: Future[int] = Future()
+    future.set_result(7)
+
+    def broken() -> "Future[int]":
+        raise ValueError("no")
+
+    async def main() -> tuple[int | BaseException, int | BaseException]:
+        bridge = Bridge()
+        asked = (bridge.result_of(broken, 5), bridge.result_of(lambda: future, 5))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    refused, answered = asyncio.run(main())
+    assert isinstance(refused, ValueError)
+    assert answered == 7
