@@ -1,6 +1,8 @@
 """Responses whose bytes are ready."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 from starlette.responses import Response
@@ -13,6 +15,10 @@ PROBLEM_JSON = b"application/problem+json"
 
 EDGE_HEADERS = "delayline.edge_headers"
 """Key in the ASGI scope: headers that every answer to the request gets."""
+BODY_ENDED = "delayline.body_ended"
+"""Key in the ASGI scope: that the request's body was read to its end, or no more of it is waited for."""
+DROPPED_BYTES_MAX = 64 << 20
+DROP_S = 5.0
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
@@ -35,6 +41,36 @@ class Answer(Response):
         headers = [*self.raw_headers, *scope.get(EDGE_HEADERS, ())]
         if whole is None or not whole.write(self.status_code, headers, bytes(self.body)):
             await super().__call__(scope, receive, send)
+
+
+class LastAnswer(Answer):
+    """The connection ends with it. What the client still sends is read meanwhile, and dropped: closed before that,
+    the connection is reset, and the answer lost (RFC 9112, 9.6)."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get(BODY_ENDED, False) or not has_body(scope["delayline.headers"]):
+            await super().__call__(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        await _drop_body(receive)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _drop_body(receive: Receive) -> None:
+    """A client that sends more than this, or slower, may lose the answer."""
+    left = DROPPED_BYTES_MAX
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DROP_S):
+            while left > 0:
+                message = await receive()
+                if not message.get("more_body", False):
+                    return
+                left -= len(message.get("body", b""))
+
+
+def has_body(headers: Mapping[bytes, bytes]) -> bool:
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 def json_answer(status: int, content: object, headers: RawHeaders = ()) -> Answer:

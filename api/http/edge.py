@@ -5,6 +5,7 @@ It gives the request an id and a ticket (`InFlight`), refuses what another site'
 no other layer catches.
 """
 
+import asyncio
 import itertools
 import re
 import secrets
@@ -17,6 +18,7 @@ from api.http.hosts import Hosts
 from api.http.in_flight import InFlight
 from api.http.problems import INVALID_REQUEST, NOT_SUPPORTED, Problems, Refusal
 from delayline.http.places import address_key
+from mq.errors import QueueUnavailable
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _CONDITIONAL = re.compile(r"(PATCH|DELETE) /v1/(messages/[^/]+|topics/[^/]+/own/.+)|POST /v1/messages/[^/]+:deliver")
@@ -31,6 +33,9 @@ _UNSEEN = frozenset({"/healthz", "/readyz"})
 """They reveal nothing that is worth a trick, and probes call them by any name."""
 _ANSWERS = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
 """With every answer: what messages hold is never taken for a script, nor loaded into a page of another site."""
+
+
+STOPPING = "the server is stopping: it is unknown whether the request was carried out"
 
 
 class Edge:
@@ -65,6 +70,9 @@ class Edge:
 
         try:
             await self._admitted(scope, receive, send_with_id)
+        except asyncio.CancelledError:  # uvicorn's, once requests under way have had their time
+            if not started:
+                await self._problems.answer(scope, QueueUnavailable(STOPPING))(scope, receive, send_with_id)
         except Exception as error:
             answer = self._problems.answer(scope, error)
             if started:  # too late for an answer: the broken connection is one

@@ -15,7 +15,7 @@ import structlog
 from msgspec import UNSET, UnsetType
 from starlette.exceptions import HTTPException
 
-from api.http.answers import PROBLEM_JSON, Answer
+from api.http.answers import PROBLEM_JSON, Answer, LastAnswer
 from api.metrics import Metrics
 from delayline.errors import DelaylineError, MalformedMessageId
 from delayline.questions.inquiry import OwnerUnavailable
@@ -211,7 +211,8 @@ class Problems:
         """The problem document for the request of this ASGI scope."""
         refusal = refusal_of(error)
         body = self.document(scope, error, refusal)
-        return Answer(refusal.status, body, PROBLEM_JSON, _headers(refusal))
+        kind = LastAnswer if refusal.close else Answer
+        return kind(refusal.status, body, PROBLEM_JSON, _headers(refusal))
 
     def document(self, scope: Any, error: Exception, refusal: Refusal | None = None) -> bytes:
         """The document alone, for a stream that cannot change its status any more."""

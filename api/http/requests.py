@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
+from api.http.answers import BODY_ENDED, has_body
 from api.http.decoding import check_text
 from api.http.hosts import ACT
 from api.http.in_flight import Ticket
@@ -47,6 +48,7 @@ async def _read(request: Request, bytes_max: int, timeout_s: float) -> bytes:
     ticket: Ticket = scope["delayline.ticket"]
     message = await request.receive()
     if not message.get("more_body", False):
+        scope[BODY_ENDED] = True
         body: bytes = message.get("body", b"")
         _take(ticket, len(body), 0, bytes_max)
         return bytes(body)
@@ -54,6 +56,7 @@ async def _read(request: Request, bytes_max: int, timeout_s: float) -> bytes:
         async with asyncio.timeout(timeout_s):
             return await _read_rest(request, message.get("body", b""), ticket, bytes_max)
     except TimeoutError as error:
+        scope[BODY_ENDED] = True
         raise Refusal(REQUEST_TIMEOUT, f"the body took longer than {timeout_s:g} s", close=True) from error
 
 
@@ -67,10 +70,11 @@ async def _read_rest(request: Request, first: bytes, ticket: Ticket, bytes_max: 
         if message["type"] == "http.disconnect":
             raise Refusal(INVALID_REQUEST, "the connection ended inside the body")
         chunk = bytes(message.get("body", b""))
+        more = message.get("more_body", False)
+        request.scope[BODY_ENDED] = not more
         _take(ticket, len(chunk), total, bytes_max)
         total += len(chunk)
         chunks.append(chunk)
-        more = message.get("more_body", False)
     return b"".join(chunks)
 
 
@@ -88,7 +92,7 @@ def refuse_body(request: Request) -> None:
     """For requests whose parameters are in the query: a body would be ignored, and a purge that was to be
     a dry run would be none. Raises Refusal."""
     headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
-    if _has_body(headers):
+    if has_body(headers):
         raise Refusal(INVALID_BODY, "this request takes no body; put its parameters into the query", close=True)
 
 
@@ -96,15 +100,11 @@ def check_act(headers: Mapping[bytes, bytes]) -> None:
     """A POST has a JSON body, or a header that no form can send (see `api.http.hosts`). Raises Refusal."""
     if ACT in headers:
         return
-    if b"content-type" in headers or _has_body(headers):
+    if b"content-type" in headers or has_body(headers):
         _check_type(headers)
     else:
         detail = "a POST without a body needs the header `Delayline-Request: 1`, which no form can send"
         raise Refusal(FORBIDDEN, detail)
-
-
-def _has_body(headers: Mapping[bytes, bytes]) -> bool:
-    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 def _check_type(headers: Mapping[bytes, bytes]) -> None:

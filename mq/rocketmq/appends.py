@@ -195,13 +195,20 @@ class Appends:
                 raise RecordTooLarge(f"a record of {len(body)} bytes for {topic}, the limit is {self._bytes_max}")
             queue = queues.get((topic, partition))
             if queue is None:
-                queue = queues[topic, partition] = self._cluster.queue(topic, partition)
+                queue = queues[topic, partition] = self._writable(topic, partition)
             try:
                 identity = None if topic in own else Identity(next(self._unique), now_ms)
                 placed.setdefault(queue, []).append((index, to_member(body, identity, ACCEPTED_BYTES_MAX)))
             except (InvalidRequest, MalformedRecord) as error:
                 raise RecordTooLarge(f"a record for {topic}: {error}") from error
         return placed
+
+    def _writable(self, topic: str, partition: str) -> Queue:
+        """Brokers store what comes for a topic without the right to write: to heed it is their clients' part."""
+        queue, held = self._cluster.queue_held(topic, partition)
+        if not held.is_writable:
+            raise QueueUnavailable(f"topic {topic!r} may not be written on {queue.broker}")
+        return queue
 
     def _send(self, line: _Line) -> None:
         if line.is_sending or not line.portions or self._clock.monotonic_s() < line.not_before_s:

@@ -172,7 +172,18 @@ class Journals:
     def __init__(self, cluster: RocketmqCluster, reader: BrokerRequests) -> None:
         self._cluster = cluster
         self._reader = reader
+        self._recalled: dict[Queue, State] = {}  # bounded by the shards
         self._warned: dict[Queue, int] = {}  # up to where foreign messages are reported; bounded by the shards
+
+    def recall(self, queue: Queue) -> State:
+        """The state as it was read last, where nothing has been written since: one request. To find an owner by, who
+        answers for itself: a log that lost its end and grew again would be taken for the old one."""
+        known = self._recalled.get(queue)
+        with self._cluster.translated_errors(f"reading the journal {queue.topic}"):
+            if known is not None and known.end == self._reader.max_offset(queue):
+                return known
+        self._recalled[queue] = state = self.state(queue)
+        return state
 
     def state(self, queue: Queue, end_min: int = 0) -> State:
         """As far as it can be read now, and at least up to `end_min`, which is stored already."""

@@ -308,7 +308,7 @@ class RocketmqQueue:
             if self._clock.monotonic_s() > until_s:
                 break
             try:
-                state = self._journals.state(journal)
+                state = self._journals.recall(journal)
             except (QueueError, UnknownFormat) as error:
                 log.debug("a shard's owner is not known", shard=".".join(shard), detail=str(error))
                 continue

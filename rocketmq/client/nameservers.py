@@ -42,6 +42,7 @@ class NameServers:
         self._clock = clock
         self._lock = Lock()
         self._known: dict[str, _Known] = {}
+        self._masters: dict[str, str] = {}  # the last address of each; bounded by the brokers there were
         self._asked: set[str] = set()  # topics about which a question is under way that no caller waits for
         self._listed: dict[Request, bytes | memoryview] = {}  # the last answers about the whole cluster
         self._first = 0
@@ -68,12 +69,16 @@ class NameServers:
             return known.route
 
     def master(self, topic: str, broker: str) -> str:
-        """The address of the broker that takes writes, as was learned last: no wait where the topic is known. Raises
-        Unreachable where there is none, and as `route` does."""
+        """The address of the broker that takes writes, as was learned last: no wait where the topic is known. A
+        broker that the name server does not know, because that was started anew or was frozen, is where it was.
+        Raises Unreachable where there is none, and as `route` does."""
         known = self._known.get(topic)
         if known is not None and self._clock.monotonic_s() >= known.until_s:
             self._ask_later(topic)
-        address = (self.route(topic) if known is None else known.route).master_of(broker)
+        route = self.route(topic) if known is None else known.route
+        address = route.master_of(broker)
+        if address is None and broker not in {one.broker for one in route.brokers}:
+            address = self._masters.get(broker)
         if address is None:
             self.forget(topic)
             raise Unreachable(f"broker {broker} has no master that serves {topic}")
@@ -166,7 +171,9 @@ class NameServers:
             self._known.pop(topic, None)
 
     def _keep(self, topic: str, route: Route) -> None:
+        masters = ((one.broker, route.master_of(one.broker)) for one in route.brokers)
         with self._lock:
+            self._masters.update((broker, address) for broker, address in masters if address is not None)
             self._known.pop(topic, None)
             while len(self._known) >= TOPICS_MAX:
                 self._known.pop(next(iter(self._known)))

@@ -8,7 +8,7 @@ from delayline.records.record import encode_body
 from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append
 from tests.brokers.rocketmq import BROKER
-from tests.integration.rocketmq.conftest import soon
+from tests.integration.rocketmq.waiting import soon
 
 if TYPE_CHECKING:
     from mq.rocketmq.settings import RocketmqSettings

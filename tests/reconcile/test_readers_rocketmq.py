@@ -19,7 +19,7 @@ from reconcile.logic.plan import Range, Read
 from rocketmq.client.admin import Administration
 from rocketmq.wire.bodies import Queue
 from tests.brokers.rocketmq import BROKER
-from tests.integration.rocketmq.conftest import soon
+from tests.integration.rocketmq.waiting import soon
 from tests.reconcile.on_kafka import rows
 from tests.reconcile.on_rocketmq import CLOCK, DUE_MS, Place, part
 

@@ -16,7 +16,7 @@ PAUSE_S = 0.05
 
 
 class Asker(threading.Thread):
-    """`answers` counts those that said anything; `wrong` has the others' descriptions."""
+    """`answers` counts those that were no 503 and no incomplete list; `wrong` describes those that hid a message."""
 
     def __init__(self, url: str, topic: str, partitions: int, random: Random) -> None:
         super().__init__(daemon=True)

@@ -39,7 +39,7 @@ WANTED = {
     deeds.FREEZES: 2,
     deeds.GHOSTS: 10,
     deeds.FOREIGN: 100,
-    ANSWERS: 1000,
+    ANSWERS: 150,
     **dict.fromkeys((deeds.STOPS, deeds.BROKER_KILLS, deeds.BROKER_FREEZES), 2),
 }
 MESSAGES_WANTED = 50_000

@@ -1,28 +1,19 @@
-"""A client on the session's RocketMQ, each test with a topic of its own."""
+"""A client on the session's RocketMQ, each test with a topic of its own. A module that needs other brokers has a
+fixture `rocketmq` of its own."""
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from delayline.clock import SystemClock
 from rocketmq.client.client import Client
 from rocketmq.errors import TopicMissing
 from rocketmq.wire.bodies import Queue
 from tests.brokers.rocketmq import BROKER, RocketMq
-
-CLOCK = SystemClock()
-PATIENCE_S = 60.0
-
-
-def soon(what: Callable[[], Any]) -> Any:
-    """The first true answer."""
-    until_s = CLOCK.monotonic_s() + PATIENCE_S
-    while not (answer := what()):
-        assert CLOCK.monotonic_s() < until_s, "it did not happen"
-    return answer
+from tests.integration.rocketmq.service import Service
+from tests.integration.rocketmq.waiting import soon
 
 
 @pytest.fixture
@@ -34,8 +25,12 @@ def client(rocketmq: RocketMq) -> Iterator[Client]:
 @pytest.fixture
 def queue(client: Client) -> Queue:
     """The first of two, of a topic that is known."""
-    topic = f"orders-{uuid4().hex[:8]}"
-    client.admin.create_topic(topic, BROKER, 2)
+    return made(client, f"orders-{uuid4().hex[:8]}", 2)
+
+
+def made(client: Client, topic: str, queues: int) -> Queue:
+    """The first queue of a new topic, which is known."""
+    client.admin.create_topic(topic, BROKER, queues)
 
     def is_known() -> bool:
         with suppress(TopicMissing):
@@ -44,3 +39,12 @@ def queue(client: Client) -> Queue:
 
     soon(is_known)
     return Queue(topic, BROKER, 0)
+
+
+@pytest.fixture
+def service(rocketmq: RocketMq, client: Client, tmp_path: Path) -> Iterator[Service]:
+    """On two brokers at least."""
+    with closing(Service(rocketmq, client, tmp_path)) as made:
+        made.start()
+        yield made
+        print(made.worker.tail_of_log())

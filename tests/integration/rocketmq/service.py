@@ -13,7 +13,7 @@ from rocketmq.wire.stored import StoredMessage
 from tests.brokers.rocketmq import RocketMq
 from tests.fault.rocketmq.judge import Delivered, delivered_into, messages
 from tests.fault.server import Server, http_client
-from tests.integration.rocketmq.conftest import soon
+from tests.integration.rocketmq.waiting import soon
 
 QUEUES = 2
 
@@ -46,13 +46,19 @@ class Service:
         """What was answered with 503: it may be stored."""
 
     def start(self, partitions: Iterable[int] = range(4)) -> None:
-        """Returns when each of the partitions has had a message."""
+        """Returns when each of the partitions has had a message. A broker that has just started may refuse some: its
+        replica is not in sync."""
         for process in (self.api, self.worker):
             process.start()
         for process in (self.api, self.worker):
             process.wait_ready()
-        self.send([*partitions], "first")
+        for partition in partitions:
+            soon(lambda partition=partition: self._takes(partition))
         self.wait_for_all()
+
+    def _takes(self, partition: int) -> bool:
+        self._others += 1
+        return self.try_to_send(partition, f"first-{self._others}").status_code == 201
 
     def close(self) -> None:
         for process in (self.second_worker, self.worker, self.api):

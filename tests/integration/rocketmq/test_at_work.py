@@ -18,7 +18,7 @@ from rocketmq.wire.compression import Compression, compress, flags_of
 from rocketmq.wire.ids import decode_message_id, decode_recall_handle
 from rocketmq.wire.stored import StoredMessage
 from tests.brokers.rocketmq import BROKER, RocketMq
-from tests.integration.rocketmq.conftest import CLOCK, soon
+from tests.integration.rocketmq.waiting import CLOCK, soon
 
 GROUP = "shoppers"
 

@@ -11,8 +11,8 @@ from mq.errors import QueueUnavailable
 from tests.brokers.rocketmq import RocketMq
 from tests.contract.drive import bodies
 from tests.contract.on_rocketmq import SuiteQueue
-from tests.integration.rocketmq.conftest import soon
 from tests.integration.rocketmq.test_cut_steps import cut
+from tests.integration.rocketmq.waiting import soon
 
 BUFFER, AUDIT = "delayline.buffer.orders", "delayline.audit"
 REQUESTS = 4

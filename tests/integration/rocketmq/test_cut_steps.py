@@ -14,7 +14,7 @@ from rocketmq.errors import Unreachable
 from tests.brokers.rocketmq import RocketMq
 from tests.contract.drive import Worker, bodies, next_claim, start_worker
 from tests.contract.on_rocketmq import SuiteQueue
-from tests.integration.rocketmq.conftest import soon
+from tests.integration.rocketmq.waiting import soon
 from tests.tiers import sample
 
 SHARD = Shard("orders", "0")

@@ -14,8 +14,8 @@ from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import TopicOf
 from tests.brokers.distribution import Unavailable
 from tests.brokers.rocketmq import RocketMq, Server, started
-from tests.integration.rocketmq.conftest import soon
 from tests.integration.rocketmq.service import Service
+from tests.integration.rocketmq.waiting import soon
 
 pytestmark = pytest.mark.thorough
 CONFIRMED = {"allAckInSyncStateSet": "true", "inSyncReplicas": "2", "minInSyncReplicas": "2"}

@@ -11,8 +11,8 @@ from delayline.buffer.cursor import Cursor
 from delayline.records.message import Header, Shard
 from delayline.records.record import encode_body
 from delayline.schedule.rules import DEFAULT_RULES
-from mq.contract import Delivery, Lost
-from mq.errors import DeliveryRefused, TopicUnknown
+from mq.contract import Append, Delivery, Lost
+from mq.errors import DeliveryRefused, QueueUnavailable, TopicUnknown
 from mq.rocketmq.body import PROPERTIES_BYTES_MAX
 from mq.rocketmq.queue import RocketmqQueue
 from mq.rocketmq.settings import RECORD_BYTES_MAX, RocketmqSettings
@@ -26,7 +26,7 @@ from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import Permission, TopicOf
 from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.contract.drive import Worker
-from tests.integration.rocketmq.conftest import CLOCK, soon
+from tests.integration.rocketmq.waiting import CLOCK, soon
 
 pytestmark = pytest.mark.thorough
 BODY_MAX = 4 << 20
@@ -102,6 +102,8 @@ def test_a_target_that_may_not_be_written_refuses_and_goes_on_when_it_may(
     refused = owned.refusal(body(b"m"))
     assert (refused.shard, refused.of_record) == (owned.shard, False)
     assert "may not be written" in refused.reason
+    with pytest.raises(QueueUnavailable, match="may not be written"):
+        owned.queue.append([Append(topic, f"{BROKER}:0", body(b"at once"))]).result()
     client.admin.create_topic(topic, BROKER, 1)
     soon(lambda: owned.queue.target_trouble(owned.shard) is None)
     owned.deliver(body(b"m"))

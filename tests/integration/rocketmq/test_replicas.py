@@ -2,8 +2,6 @@
 and it may act for it (RIP-32) or not."""
 
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +11,8 @@ from rocketmq.wire.bodies import Queue
 from rocketmq.wire.codes import Answer
 from tests.brokers.distribution import Unavailable
 from tests.brokers.rocketmq import BROKERS, RocketMq, started
-from tests.integration.rocketmq.conftest import soon
 from tests.integration.rocketmq.service import Service, kill
+from tests.integration.rocketmq.waiting import soon
 
 pytestmark = pytest.mark.thorough
 A, B = BROKERS[:2]
@@ -22,7 +20,7 @@ OF_A = {(f"{A}:0", "unavailable"), (f"{A}:1", "unavailable")}
 
 
 @pytest.fixture(scope="module", params=["it does not act", "it acts"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[RocketMq]:
+def rocketmq(request: pytest.FixtureRequest) -> Iterator[RocketMq]:
     acts = str(request.param == "it acts").lower()
     try:
         with started(
@@ -37,24 +35,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RocketMq]:
         pytest.skip(f"no RocketMQ: {error}")
 
 
-@pytest.fixture
-def client(cluster: RocketMq) -> Iterator[Client]:
-    with Client(cluster.settings) as made:
-        yield made
-
-
-@pytest.fixture
-def service(cluster: RocketMq, client: Client, tmp_path: Path) -> Iterator[Service]:
-    made = Service(cluster, client, tmp_path)
-    with closing(made):
-        made.start()
-        yield made
-        print(made.worker.tail_of_log())
-
-
-def test_a_replica_is_never_taken_for_its_master(service: Service, cluster: RocketMq, client: Client) -> None:
+def test_a_replica_is_never_taken_for_its_master(service: Service, rocketmq: RocketMq, client: Client) -> None:
     service.send([0, 1, 2, 3], "waits", delay_ms=3_000)
-    bring_back = kill(cluster, A)
+    bring_back = kill(rocketmq, A)
     try:
         for number in range(10):
             service.send([2, 3], f"during-{number}", delay_ms=100)
@@ -73,11 +56,11 @@ def test_a_replica_is_never_taken_for_its_master(service: Service, cluster: Rock
     service.check_each_once()
 
 
-def test_a_worker_that_is_started_without_the_master_knows_its_shards(service: Service, cluster: RocketMq) -> None:
+def test_a_worker_that_is_started_without_the_master_knows_its_shards(service: Service, rocketmq: RocketMq) -> None:
     """Name servers keep the topics of a broker that has a replica."""
     service.send([0, 1], "waits", delay_ms=3_000)
     service.worker.kill()
-    bring_back = kill(cluster, A)
+    bring_back = kill(rocketmq, A)
     try:
         service.second_worker.start()
         soon(lambda: service.second_worker.wait_alive() and service.stalled(service.second_worker) == OF_A)
@@ -87,12 +70,12 @@ def test_a_worker_that_is_started_without_the_master_knows_its_shards(service: S
     service.check_each_once()
 
 
-def test_what_a_replica_has_not_confirmed_is_not_accepted(service: Service, cluster: RocketMq) -> None:
-    cluster.replicas[0].freeze()
+def test_what_a_replica_has_not_confirmed_is_not_accepted(service: Service, rocketmq: RocketMq) -> None:
+    rocketmq.replicas[0].freeze()
     try:
         answer = service.try_to_send(0, "unconfirmed")
     finally:
-        cluster.replicas[0].thaw()
+        rocketmq.replicas[0].thaw()
     assert answer.status_code == 503
     assert f"less safely than its broker is set to: code {Answer.FLUSH_SLAVE_TIMEOUT}" in answer.text
     soon(lambda: service.try_to_send(0, "confirmed").status_code == 201)

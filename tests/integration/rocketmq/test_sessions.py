@@ -13,7 +13,8 @@ from rocketmq.client.client import Client
 from rocketmq.client.connection import parse_address
 from rocketmq.wire.bodies import Queue
 from tests.fault.rocketmq.ghosts import ghosts, heartbeat
-from tests.integration.rocketmq.conftest import soon
+from tests.integration.rocketmq.conftest import made
+from tests.integration.rocketmq.waiting import soon
 
 SETTINGS = RocketmqSettings(name_servers="a:1", namespace=f"ns{uuid4().hex[:8]}")
 MUTE = "mute~1@127.0.0.1:1"
@@ -21,9 +22,10 @@ MUTE = "mute~1@127.0.0.1:1"
 
 @pytest.fixture
 def sessions(client: Client, queue: Queue) -> Iterator[list[Session]]:
-    made = [Session(SETTINGS, client, queue.broker, writer, lambda: None) for writer in ("a", "b")]
-    yield made
-    for session in made:
+    made(client, SETTINGS.wire_names.marks, 1)
+    found = [Session(SETTINGS, client, queue.broker, writer, lambda: None) for writer in ("a", "b")]
+    yield found
+    for session in found:
         session.leave()
 
 

@@ -17,8 +17,8 @@ from mq.rocketmq import RocketmqQueue, RocketmqSettings
 from rocketmq.client.client import Client
 from tests.brokers.distribution import Unavailable
 from tests.brokers.rocketmq import BROKERS, RocketMq, started
-from tests.integration.rocketmq.conftest import CLOCK, soon
 from tests.integration.rocketmq.service import Service, freeze, kill
+from tests.integration.rocketmq.waiting import CLOCK, soon
 
 pytestmark = pytest.mark.thorough
 A, B = BROKERS[:2]
@@ -27,7 +27,7 @@ LATE_MAX_MS = 6_000
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[RocketMq]:
+def rocketmq() -> Iterator[RocketMq]:
     try:
         with started(2) as server:
             yield server
@@ -35,27 +35,12 @@ def cluster() -> Iterator[RocketMq]:
         pytest.skip(f"no RocketMQ: {error}")
 
 
-@pytest.fixture
-def client(cluster: RocketMq) -> Iterator[Client]:
-    with Client(cluster.settings) as made:
-        yield made
-
-
-@pytest.fixture
-def service(cluster: RocketMq, client: Client, tmp_path: Path) -> Iterator[Service]:
-    made = Service(cluster, client, tmp_path)
-    with closing(made):
-        made.start()
-        yield made
-        print(made.worker.tail_of_log())
-
-
 @pytest.mark.parametrize("take_away", [kill, freeze])
 def test_a_broker_that_is_gone_stalls_its_own_shards_alone(
-    service: Service, cluster: RocketMq, take_away: Callable[[RocketMq, str], Callable[[], None]]
+    service: Service, rocketmq: RocketMq, take_away: Callable[[RocketMq, str], Callable[[], None]]
 ) -> None:
     service.send([0, 1, 2, 3], "waits", delay_ms=3_000)
-    bring_back = take_away(cluster, A)
+    bring_back = take_away(rocketmq, A)
     try:
         for number in range(30):
             service.send([2, 3], f"during-{number}", delay_ms=100)
@@ -75,13 +60,13 @@ def test_a_broker_that_is_gone_stalls_its_own_shards_alone(
 
 @pytest.mark.parametrize("are_both", [False, True])
 def test_the_api_misses_what_waits_on_a_broker_that_is_down(
-    service: Service, cluster: RocketMq, are_both: bool
+    service: Service, rocketmq: RocketMq, are_both: bool
 ) -> None:
     """Name servers forget its topics; the API does not."""
     ids = [service.named(f"own-{number}", delay_ms=20_000) for number in range(4)]
     there = {one["message_id"] for one in ids if str(one["partition"]).startswith(A) or are_both}
     brokers = (A, B) if are_both else (A,)
-    bring_back = [kill(cluster, broker) for broker in brokers]
+    bring_back = [kill(rocketmq, broker) for broker in brokers]
     try:
         path = f"v1/messages?topic={service.topic}"
         lost = [f"{broker}:{number}" for broker in brokers for number in range(2)]
@@ -108,8 +93,8 @@ def test_the_api_misses_what_waits_on_a_broker_that_is_down(
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
-def test_without_name_servers_everything_goes_on(service: Service, cluster: RocketMq, how: str) -> None:
-    names = cluster.name_server
+def test_without_name_servers_everything_goes_on(service: Service, rocketmq: RocketMq, how: str) -> None:
+    names = rocketmq.name_server
     (names.kill if how == "killed" else names.freeze)()
     try:
         for number in range(20):
@@ -118,14 +103,14 @@ def test_without_name_servers_everything_goes_on(service: Service, cluster: Rock
         soon(lambda: expected <= {one.tag for one in service.delivered()})
     finally:
         (names.start if how == "killed" else names.thaw)()
-        cluster.wait_ready()
+        rocketmq.wait_ready()
     service.send([0, 1, 2, 3], "after")
     service.wait_for_all()
     service.check_each_once()
 
 
 def test_a_broker_that_lost_the_end_of_its_log_delivers_what_that_undid_once_more(
-    service: Service, cluster: RocketMq
+    service: Service, rocketmq: RocketMq
 ) -> None:
     """A delivery that was lost with its broker's memory is no delivery, and its worker's index has let go of it."""
     service.send([0, 1], "stays")
@@ -136,10 +121,10 @@ def test_a_broker_that_lost_the_end_of_its_log_delivers_what_that_undid_once_mor
     soon(lambda: service.pending() == 0)
     cut = min(one.commit_log_offset for one in service.messages(A) if one.body.startswith(b"undone"))
     service.worker.stop()  # in order, so that its index is on the disk as the last commit left it
-    cluster.brokers[A].kill()
-    forget_behind(cluster.data(A) / "commitlog", cut)
-    cluster.brokers[A].start()
-    cluster.wait_for(A)
+    rocketmq.brokers[A].kill()
+    forget_behind(rocketmq.data(A) / "commitlog", cut)
+    rocketmq.brokers[A].start()
+    rocketmq.wait_for(A)
     assert not [one for one in service.messages(A) if one.body.startswith(b"undone")]
     service.worker.start()
     service.wait_for_all()
@@ -158,12 +143,12 @@ def forget_behind(commit_log: Path, cut: int) -> None:
 
 
 def test_a_worker_that_is_started_without_a_broker_finds_its_shards_when_it_is_back(
-    service: Service, cluster: RocketMq
+    service: Service, rocketmq: RocketMq
 ) -> None:
     """Name servers forget the topics of a broker that is down and has no replica."""
     service.send([0, 1, 2, 3], "waits", delay_ms=3_000)
     service.worker.kill()
-    bring_back = kill(cluster, A)
+    bring_back = kill(rocketmq, A)
     try:
         service.worker.start()
         service.worker.wait_ready()
@@ -203,9 +188,9 @@ def test_messages_in_a_queue_that_was_taken_away_wait_in_a_stalled_shard(
 
 
 @pytest.fixture
-def queue(cluster: RocketMq) -> Iterator[RocketmqQueue]:
+def queue(rocketmq: RocketMq) -> Iterator[RocketmqQueue]:
     settings = RocketmqSettings(
-        name_servers=cluster.settings.name_servers[0],
+        name_servers=rocketmq.settings.name_servers[0],
         namespace=f"ns{uuid4().hex[:8]}",
         discovery_interval_s=0.2,
         tend_interval_s=0.5,
@@ -247,9 +232,9 @@ def test_a_queue_that_a_target_has_no_more_is_its_shards_trouble(queue: Rocketmq
     soon(lambda: queue.target_trouble(shard) is None)
 
 
-def test_owners_of_shards_of_a_frozen_broker_are_left_out(queue: RocketmqQueue, cluster: RocketMq) -> None:
+def test_owners_of_shards_of_a_frozen_broker_are_left_out(queue: RocketmqQueue, rocketmq: RocketMq) -> None:
     topic = f"orders-{uuid4().hex[:8]}"
-    with Client(cluster.settings) as client:
+    with Client(rocketmq.settings) as client:
         for broker in (A, B):
             client.admin.create_topic(topic, broker, 1)
     queue.ensure_buffer(topic, DEFAULT_RULES)
@@ -258,11 +243,11 @@ def test_owners_of_shards_of_a_frozen_broker_are_left_out(queue: RocketmqQueue, 
         shards = {Shard(topic, f"{A}:0"), Shard(topic, f"{B}:0")}
         soon(lambda: taken(queue, source, shards))
         soon(lambda: queue.owners().keys() == shards)
-        cluster.brokers[A].freeze()
+        rocketmq.brokers[A].freeze()
         try:
             assert queue.owners().keys() == {Shard(topic, f"{B}:0")}
         finally:
-            cluster.brokers[A].thaw()
+            rocketmq.brokers[A].thaw()
 
 
 def taken(queue: RocketmqQueue, source: Any, shards: set[Shard]) -> bool:

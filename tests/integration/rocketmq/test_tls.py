@@ -19,7 +19,7 @@ from tests.brokers.certificates import make_certificate
 from tests.brokers.distribution import Unavailable
 from tests.brokers.kafka import QUICK_START
 from tests.brokers.rocketmq import BROKER, RocketMq, started
-from tests.integration.rocketmq.conftest import CLOCK, soon
+from tests.integration.rocketmq.waiting import CLOCK, soon
 
 pytestmark = pytest.mark.thorough
 

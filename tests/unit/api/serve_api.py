@@ -1,4 +1,5 @@
-"""`python -m tests.unit.api.serve_api PORT`: the real shell around an API over a queue in memory."""
+"""`python -m tests.unit.api.serve_api PORT`: the real shell around an API over a queue in memory. `undecided`: owners
+are asked, which is printed, and do not answer."""
 
 import sys
 
@@ -9,6 +10,8 @@ from tests.unit.api.in_memory import Api
 
 def main() -> int:
     api = Api()
+    if "undecided" in sys.argv:
+        api.owners.decide = lambda: print("asked", flush=True)
     try:
         serve(
             api.app,

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,10 +23,12 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @contextmanager
-def _server() -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def _server(*how: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     port = free_port()
-    command = [sys.executable, "-m", "tests.unit.api.serve_api", str(port)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ.copy())
+    command = [sys.executable, "-m", "tests.unit.api.serve_api", str(port), *how]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ.copy()
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
@@ -42,6 +45,30 @@ def test_the_server_answers_as_soon_as_it_logs_that_it_has_started() -> None:
         answer = httpx.post(url + MESSAGES, json={"value": 1, "schedule": {"delay": "1s"}})
     assert answer.status_code == 201
     assert "server" not in answer.headers
+
+
+def test_a_client_that_sends_on_gets_the_answer_to_a_body_that_is_too_large() -> None:
+    with _server() as (_, url):
+        host, _, port = url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=10) as channel:
+            head = f"POST {MESSAGES} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+            channel.sendall(f"{head}content-length: {40 << 20}\r\n\r\n".encode())
+            for _ in range(40):
+                channel.sendall(bytes(1 << 20))
+            assert channel.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.slow
+def test_a_request_that_is_under_way_when_the_server_stops_is_answered_and_leaves_no_trace_in_the_log() -> None:
+    with _server("undecided") as (process, url), ThreadPoolExecutor(1) as threads:
+        assert process.stdout is not None
+        waits = {"value": 1, "schedule": {"delay": "1h", "own_id": "a"}}
+        asked = threads.submit(httpx.post, url + MESSAGES, json=waits, timeout=10)
+        assert process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGTERM)
+        answer = asked.result()
+        assert (answer.status_code, answer.json()["type"]) == (503, "/problems/queue-unavailable")
+        assert "Traceback" not in process.stdout.read()
 
 
 @pytest.mark.slow

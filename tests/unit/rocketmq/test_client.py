@@ -466,6 +466,25 @@ def test_a_topic_of_which_no_broker_is_registered_is_where_it_was(peers: Peers) 
             names.route("topic")
 
 
+def test_a_broker_that_a_name_server_does_not_know_is_where_it_was(peers: Peers) -> None:
+    """One that was started anew, or was frozen, knows only those that have registered since."""
+    peer = peers(serving())
+    settings = replace(SETTINGS, name_servers=(peer.address,))
+    with closing(Links(settings, CLOCK, lambda _: None)) as links:
+        names = NameServers(settings, links, CLOCK)
+        assert names.master("topic", "a") == peer.address
+        for addresses, found in (((), peer.address), ((BrokerAddresses("c", "a", {1: "127.0.0.1:1"}),), None)):
+            other = Route((QueueRange("b", 4, 4),), (BrokerAddresses("c", "b", {0: "127.0.0.1:2"}), *addresses))
+            peer.script = serving({Request.GET_ROUTEINFO_BY_TOPIC: answering({}, body=encode_route(other))})
+            names.forget("topic")
+            names.route("topic")
+            if found is not None:
+                assert names.master("topic", "a") == found
+            else:
+                with pytest.raises(Unreachable, match="no master"):
+                    names.master("topic", "a")
+
+
 def test_lists_of_the_cluster_are_the_last_ones_while_no_name_server_answers(peers: Peers) -> None:
     peer = peers(serving())
     settings = replace(SETTINGS, name_servers=(peer.address,))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from mq.rocketmq.journal import (
     MAGIC,
     Claimed,
     Done,
+    Journals,
     Kept,
     Record,
     Released,
@@ -21,6 +23,9 @@ from mq.rocketmq.journal import (
     is_record,
     replay,
 )
+from rocketmq.client.broker import Pulled
+from rocketmq.wire.bodies import Queue
+from tests.unit.mq.rocketmq.scene import JOURNAL, Answering, BrokerInMemory, Requests
 
 DECIDES = Write("orders", "a", 0, 5, None)
 ROW = Write("ns%audit", "a", 1, 7, ((b"u", ""),))
@@ -104,3 +109,26 @@ def test_a_journal_that_is_read_from_its_last_step_on_has_the_same_state() -> No
         records += [step(1, number, DECIDES, before=b"1.%d" % (number - 1)), Done(1, number)]
     states = [replay(records[begin:]) for begin in range(0, len(records) - 1, 2)]
     assert all(earlier == later for earlier, later in pairwise(replace(state, end=0) for state in states))
+
+
+class Counting(Requests):
+    """Counts pulls."""
+
+    pulls = 0
+
+    def pull(self, queue: Queue, offset: int, *, wait_s: float = 0.0) -> Pulled:
+        self.pulls += 1
+        return super().pull(queue, offset, wait_s=wait_s)
+
+
+def test_a_journal_is_read_again_only_when_something_was_written() -> None:
+    broker = BrokerInMemory()
+    reader: Any = Counting(broker)
+    cluster: Any = Answering()
+    journals = Journals(cluster, reader)
+    for number in range(3):
+        broker.store(JOURNAL, [encode(Claimed(number + 1, f"s{number}"))])
+        broker.show(JOURNAL, number + 1)
+        for _ in range(3):
+            assert journals.recall(JOURNAL).session == f"s{number}"
+        assert reader.pulls == number + 1

@@ -84,7 +84,7 @@ def test_a_topic_is_there_when_all_its_brokers_are_down(scene: Scene) -> None:
     assert "orders" in scene.topology.seen
 
 
-def test_a_broker_that_is_registered_again_has_what_it_says(scene: Scene) -> None:
+def test_a_broker_that_is_registered_again_has_what_it_registers(scene: Scene) -> None:
     scene.cluster.registered = {"b"}
     assert scene.down() == {"a"}
     scene.cluster.registered = {"a", "b"}
