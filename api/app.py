@@ -14,7 +14,7 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.bridge import Bridge
 from api.bulk import BulkCancel
@@ -79,6 +79,16 @@ class DelaylineApi(FastAPI):
         if not self.openapi_schema:
             self.openapi_schema = openapi.document(self.version, self.routes)
         return self.openapi_schema
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Straight to the middleware: FastAPI and Starlette add a call each, for a root path that is not set."""
+        if scope["type"] == "lifespan":
+            await super().__call__(scope, receive, send)
+            return
+        scope["app"] = self
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
+        await self.middleware_stack(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
         """Our own middleware around the router. FastAPI adds layers that do nothing here, and every request passes

@@ -12,7 +12,7 @@ The roles, with one adapter each per queue; an adapter may let one object play s
 Records cross as opaque *bodies* (`delayline.records.record`). `tests/contract/` runs one suite over every adapter.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -23,8 +23,7 @@ from delayline.records.message import Shard
 from delayline.schedule.rules import Rules
 
 HEADER_ROOM_BYTES = 4096
-"""More than the headers that a message gets on its way: id and origin (512 each at most), a dead letter's reason (200
-characters), topic (249), and times."""
+"""More than our headers: id and origin (512 each at most), a dead letter's reason (200), topic (249), and times."""
 
 
 class Append(NamedTuple):
@@ -42,6 +41,13 @@ class Position(NamedTuple):
     partition: str
     offset: int
     appended_at_ms: int
+
+
+class AppendRequest(NamedTuple):
+    """Records of one append; its end calls `ended`, once and from any thread, which neither blocks nor raises."""
+
+    records: Sequence[Append]
+    ended: Callable[[list[Position] | BaseException], None]
 
 
 class LogRecord(NamedTuple):
@@ -233,6 +239,9 @@ class Client(Protocol):
         QueueUnavailable it is unknown whether they are stored; on a queue without transactions (RocketMQ) some may
         be, where they go to several partitions or are more than one request holds."""
 
+    def append_each(self, requests: Sequence[AppendRequest]) -> None:
+        """`append` for each by itself, in their order; with fewer locks and wake-ups where the queue has groups."""
+
     def read(
         self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
     ) -> list[LogRecord]:
@@ -279,10 +288,10 @@ class TopicInfo(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """A shard as its last writer left it, read when no earlier owner can write any more.
-    `cursor` is None for a shard that never had an owner, or, where it `may_be_lost`, because what cursors are kept in
-    was made anew. `run` changes whenever acknowledged records of the log may
-    have been lost (RocketMQ: its broker was started anew); empty where that does not happen."""
+    """A shard as its last writer left it, read when no earlier owner can write any more. `cursor` is None where it
+    never had an owner, or, where it `may_be_lost`, because what cursors are kept in was made anew. `run` changes
+    whenever acknowledged records of the log may have been lost (RocketMQ: its broker was started anew); empty where
+    that does not happen."""
 
     cursor: Cursor | None
     topic_id: bytes
@@ -359,8 +368,7 @@ class Admin(Protocol):
         the topic has been deleted and made again. Raises QueueUnavailable, TopicUnknown."""
 
     def target_trouble(self, shard: Shard) -> str | None:
-        """Why the shard's target partition cannot take deliveries now, as far as that shows without one; None where
-        nothing does. Raises QueueUnavailable."""
+        """Why the target takes no deliveries now, as far as that shows without one. Raises QueueUnavailable."""
 
     def trouble(self) -> str | None:
         """A failure of the queue itself that does not pass, so that it takes in nothing more; None if none is known.

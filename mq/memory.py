@@ -4,7 +4,7 @@ The same Client, Admin, Source and Sink over lists instead of RocksDB. There is 
 taken effect when the call returns. Nothing outlives the object.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from itertools import accumulate, repeat, takewhile
 from threading import Lock
@@ -18,7 +18,7 @@ from mq.contract import Audited, LogRecord
 from mq.local.group import Batch, Group
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue
-from mq.local.steps import Step, T_co, carry_out
+from mq.local.steps import AwaitedStep, Step, T_co, carry_out
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition
 from mq.making import GROUP_TOPICS_MAX
@@ -64,15 +64,22 @@ class DirectCommitter:
         self._clock = clock
         self._turn = Lock()
 
-    def submit(self, step: Step[T_co]) -> "Future[T_co]":
+    def submit(self, step: AwaitedStep[T_co]) -> "Future[T_co]":
+        self._carry_out(step)
+        return step.future
+
+    def submit_all(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            self._carry_out(step)
+
+    def _carry_out(self, step: Step) -> None:
         if self._ledger.failure is not None:
             step.fail(self._ledger.failure)
-            return step.future
+            return
         with self._turn:
             placed = carry_out([step], self._ledger, self._storage, self._clock.now_ms())
         for done in placed:  # outside the lock: whoever hears of it may hand in the next step at once
             done.finish()
-        return step.future
 
     def close(self) -> None:
         return None

@@ -207,7 +207,6 @@ class _Headers(NamedTuple):
     topic: str
     given: Sequence[HeaderIn] | None
     schedule: ScheduleIn | None
-    asked_at_ms: int
     headers: Sequence[Header]
     encoded: bytes
     directives: Sequence[Header]
@@ -215,14 +214,14 @@ class _Headers(NamedTuple):
     repeats: bool
     unheeded: Sequence[tuple[str, Why]]
 
-    def are_of(self, topic: str, message: MessageIn, now_ms: int) -> bool:
-        """Whether this message would get the same."""
-        return (
-            self.schedule == message.schedule
-            and self.given == message.headers
-            and self.topic == topic
-            and (self.asked_at_ms == now_ms or self.schedule is None or _is_timeless(self.schedule))
-        )
+    def are_of(self, topic: str, message: MessageIn) -> bool:
+        """Whether this message would get the same, at the same moment."""
+        return self.schedule == message.schedule and self.given == message.headers and self.topic == topic
+
+    @property
+    def is_timeless(self) -> bool:
+        """Whether it would get the same at any moment."""
+        return self.schedule is None or _is_timeless(self.schedule)
 
 
 class Drafter:
@@ -248,6 +247,7 @@ class Drafter:
         self._refuse_unknown = refuse_unknown
         self._refused_names = directive_names(validator.aliases) | RESERVED
         self._last: _Headers | None = None
+        self._last_at_ms = 0
 
     def draft(self, topic: str, message: MessageIn, now_ms: int, idempotency: Idempotency | None = None) -> Draft:
         """Raises Refusal."""
@@ -269,11 +269,12 @@ class Drafter:
 
     def _headers_of(self, topic: str, message: MessageIn, now_ms: int) -> _Headers:
         last = self._last
-        if last is None or not last.are_of(topic, message, now_ms):
+        if last is None or not last.are_of(topic, message) or not (now_ms == self._last_at_ms or last.is_timeless):
             last = self._last = self._made(topic, message, now_ms)
         else:
             for name, why in last.unheeded:
                 self._unheeded.note(topic, name, why)
+        self._last_at_ms = now_ms
         return last
 
     def _made(self, topic: str, message: MessageIn, now_ms: int) -> _Headers:
@@ -286,7 +287,6 @@ class Drafter:
             topic,
             message.headers,
             schedule,
-            now_ms,
             headers,
             encode_headers(headers),
             directives,

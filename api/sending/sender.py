@@ -1,7 +1,6 @@
 """Appends drafts, and makes the answers to the client."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from api.bridge import Bridge
 from api.http.in_flight import Ticket
 from api.http.problems import TOO_LARGE, Refusal, refused
 from api.metrics import Metrics
+from api.sending.appending import Appends, Outcome
 from api.sending.drafts import Draft, ScheduleValidator
 from api.services import Services
 from api.topics import Target, TopicBook
@@ -31,12 +31,12 @@ class Sender:
     def __init__(
         self, services: Services, topics: TopicBook, bridge: Bridge, validator: ScheduleValidator, metrics: Metrics
     ) -> None:
-        self._client = services.client
         self._timeout_s = services.settings.append_timeout_s
         self._topics = topics
-        self._bridge = bridge
+        self._appends = Appends(services.client, bridge)
         self._validator = validator
         self._metrics = metrics
+        self._last: tuple[Sequence[Header], int, _Times | Refusal] = (), -1, _Times(0, "")
 
     async def target(self, topic: str, drafts: Sequence[Draft]) -> Target:
         """The topic, ready for these drafts. Raises TopicUnknown, QueueUnavailable, Refusal."""
@@ -68,7 +68,7 @@ class Sender:
         if len(appends) > 1:
             _check_takes_all(target, appends)
         try:
-            return await self._bridge.result(self._client.append(appends), self._timeout_s)
+            return await self._appends.store(appends, self._timeout_s)
         except TimeoutError as error:
             raise QueueUnavailable("no answer in time: it is unknown whether it was stored") from error
         except (TopicUnknown, PartitionUnknown) as error:
@@ -82,19 +82,17 @@ class Sender:
 
     def hand_over(self, target: Target, appends: Sequence[Append], ticket: Ticket) -> None:
         """Let the queue store them without waiting. The ticket is held until it has, so that what waits in the queue
-        stays bounded. Raises QueueError where the queue refuses at once."""
+        stays bounded."""
 
-        def ended(future: Future[list[Position]]) -> None:
+        def ended(outcome: Outcome) -> None:
             ticket.release()
-            self._confirm(target, len(appends), future)
+            self._confirm(target, len(appends), outcome)
 
-        future = self._client.append(appends)
         ticket.hold()
-        self._bridge.call_when_done(future, ended)
+        self._appends.hand_over(appends, ended)
 
-    def _confirm(self, target: Target, count: int, future: Future[list[Position]]) -> None:
-        error = future.exception()
-        if error is None:
+    def _confirm(self, target: Target, count: int, error: Outcome) -> None:
+        if not isinstance(error, BaseException):
             target.accepted.inc(count)
             return
         if isinstance(error, TopicUnknown | PartitionUnknown):
@@ -105,9 +103,10 @@ class Sender:
         _log.warning("unconfirmed messages not stored", topic=target.info.name, messages=count, error=str(error))
 
     def sent(self, topic: str, drafts: Sequence[Draft], positions: Sequence[Position]) -> list[SentMessage | Refusal]:
-        """What stored messages are to their sender. Hot: once per message; those of a batch share their times."""
+        """What stored messages are to their sender. Hot: once per message; those of a batch share their times, and so
+        do those of a group commit."""
         sent: list[SentMessage | Refusal] = []
-        last: tuple[Sequence[Header], int, _Times | Refusal] = (), -1, _Times(0, "")
+        last = self._last
         for draft, (_, name, offset, at_ms) in zip(drafts, positions, strict=True):
             partition, accepted_at, directives = partition_label(name), _moment(at_ms), draft.directives
             if not directives:
@@ -121,6 +120,8 @@ class Sender:
             due_ms, due_at = times
             message_id = first_id(topic, name, offset, due_ms)
             sent.append(SentMessage(message_id, topic, partition, "accepted", accepted_at, due_at, draft.own_id))
+        if not isinstance(last[2], Refusal):
+            self._last = last
         return sent
 
     def _times(self, directives: Sequence[Header], accepted_at_ms: int) -> "_Times | Refusal":

@@ -12,7 +12,7 @@ from threading import Condition, Lock, Thread
 from delayline.clock import Clock
 from mq.errors import QueueUnavailable
 from mq.local.ledger import Ledger
-from mq.local.steps import Step, T_co, carry_out
+from mq.local.steps import AwaitedStep, Step, T_co, carry_out
 from mq.local.storage import Storage
 
 BACKLOG_RECORDS_MAX = 100_000
@@ -33,7 +33,7 @@ class GroupWriter:
         self._ledger = ledger
         self._storage = storage
         self._clock = clock
-        self._waiting: deque[Step[object]] = deque()
+        self._waiting: deque[Step] = deque()
         self._records = 0
         self._bytes = 0
         self._ended: str | None = None
@@ -41,21 +41,31 @@ class GroupWriter:
         self._thread = Thread(target=self._run, name="embedded-queue-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, step: Step[T_co]) -> "Future[T_co]":
-        with self._changed:
-            refusal = self._ended or self._backlog(step)
-            if refusal is None:
-                self._waiting.append(step)
-                self._records += step.records
-                self._bytes += step.bytes
-                self._changed.notify()
-        if self._ended is not None and refusal is not None:
-            step.fail(refusal)
-        elif refusal is not None:
-            step.refuse(QueueUnavailable(refusal))
+    def submit(self, step: AwaitedStep[T_co]) -> "Future[T_co]":
+        self.submit_all([step])
         return step.future
 
-    def _backlog(self, step: Step[object]) -> str | None:
+    def submit_all(self, steps: Sequence[Step]) -> None:
+        with self._changed:
+            ended = self._ended
+            refused = [(step, refusal) for step in steps if (refusal := ended or self._queued(step)) is not None]
+            self._changed.notify()
+        for step, refusal in refused:
+            if ended is not None:
+                step.fail(refusal)
+            else:
+                step.refuse(QueueUnavailable(refusal))
+
+    def _queued(self, step: Step) -> str | None:
+        """Why it does not wait now, if it does not."""
+        refusal = self._backlog(step)
+        if refusal is None:
+            self._waiting.append(step)
+            self._records += step.records
+            self._bytes += step.bytes
+        return refusal
+
+    def _backlog(self, step: Step) -> str | None:
         """Only steps with clients' records are ever refused: without the others nothing would move."""
         records, size = self._records + step.records, self._bytes + step.bytes
         if step.records == 0 or (records <= BACKLOG_RECORDS_MAX and size <= BACKLOG_BYTES_MAX):
@@ -78,11 +88,11 @@ class GroupWriter:
             for step in placed:
                 step.finish()
 
-    def _take(self) -> Sequence[Step[object]]:
+    def _take(self) -> Sequence[Step]:
         """The next group, in order; empty when the queue is closed and nothing waits."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ended)
-            group: list[Step[object]] = []
+            group: list[Step] = []
             size = 0
             while self._waiting and (not group or size + self._waiting[0].bytes <= GROUP_BYTES_MAX):
                 step = self._waiting.popleft()
@@ -92,7 +102,7 @@ class GroupWriter:
                 self._bytes -= step.bytes
             return group
 
-    def _poison(self, steps: Sequence[Step[object]], error: BaseException) -> None:
+    def _poison(self, steps: Sequence[Step], error: BaseException) -> None:
         """Whatever it was, the disk's state is unknown; and callers that wait must get an error, or they wait for
         ever."""
         reason = f"writing to the queue's log failed, and what was under way may or may not be stored: {error}"
@@ -102,5 +112,5 @@ class GroupWriter:
             self._waiting.clear()
         self._ledger.fail(reason)
         for step in steps:
-            if not step.future.done():
+            if not step.is_ended:
                 step.fail(reason)

@@ -17,7 +17,8 @@ from kafkawire.client.metadata import Nodes
 from kafkawire.client.reader import WireReader
 from mq.audited import decode_metadata
 from mq.broker_clock import MEASURE_S, BrokerClock
-from mq.contract import Append, Audited, Claim, ClockOffset, Handover, Owner, Position, TopicInfo
+from mq.contract import Append, AppendRequest, Audited, Claim, ClockOffset, Handover, Owner, Position, TopicInfo
+from mq.each import append_each
 from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.admin.buffers import Buffers, Change
 from mq.kafka.admin.cluster import Cluster, Described, partition_number
@@ -236,6 +237,9 @@ class KafkaQueue:
             raise QueueClosed("the queue is closed")
 
     # --- Client: the rest is the client's own
+
+    def append_each(self, requests: Sequence[AppendRequest]) -> None:
+        append_each(self.append, requests)
 
     def claim(self, name: str) -> Claim:
         self._check()

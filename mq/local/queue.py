@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 from delayline.buffer.cursor import Cursor
@@ -12,7 +13,18 @@ from delayline.names import is_topic_name
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.audited import Positions
-from mq.contract import HEADER_ROOM_BYTES, Append, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.contract import (
+    HEADER_ROOM_BYTES,
+    Append,
+    AppendRequest,
+    Audited,
+    Claim,
+    Handover,
+    LogRecord,
+    Owner,
+    Position,
+    TopicInfo,
+)
 from mq.errors import ClaimLost, OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
 from mq.local.ledger import Ledger
 from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, DeleteStep, TrimStep
@@ -79,13 +91,19 @@ class LocalQueue:
     # --- Client
 
     def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
-        try:
-            step = AppendStep(records, self._by_partition(records))
-        except QueueError as error:
-            refused: Future[list[Position]] = Future()
-            refused.set_exception(error)
-            return refused
-        return self._committer.submit(step)
+        future: Future[list[Position]] = Future()
+        future.set_running_or_notify_cancel()
+        self.append_each([AppendRequest(records, partial(_complete, future))])
+        return future
+
+    def append_each(self, requests: Sequence[AppendRequest]) -> None:
+        steps: list[AppendStep] = []
+        for records, ended in requests:
+            try:
+                steps.append(AppendStep(records, self._by_partition(records), ended))
+            except QueueError as error:
+                ended(error)
+        self._committer.submit_all(steps)
 
     def claim(self, name: str) -> Claim:
         with self._claiming:
@@ -298,3 +316,10 @@ class _LocalClaim:
 
     def close(self) -> None:
         """A claim costs nothing."""
+
+
+def _complete(future: "Future[list[Position]]", outcome: list[Position] | BaseException) -> None:
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -38,6 +38,10 @@ from mq.local.topic import Partition, Topic
 POLL_BYTES_MAX = 16 << 20
 """Bodies that one poll returns, so that large records do not turn 'at most 5000 records' into gigabytes."""
 
+READ_EVERY_S = 0.005
+"""Where records have only just been read, the next ones gather so long: a turn of the worker costs as much for one as
+for a hundred. What is due in less is so late; the worker's commits have the same distance."""
+
 
 @dataclass(slots=True)
 class _Reader:
@@ -70,6 +74,8 @@ class LocalSource:
         self._events: deque[Event] = deque()
         self._woken = False
         self._closed = False
+        self._gathering = False  # a poll lets records gather
+        self._read_again_s = float("-inf")
 
     # --- called by the ledger, under its lock
 
@@ -114,7 +120,8 @@ class LocalSource:
             self._ready.pop(shard, None)
         elif shard not in self._ready:
             self._ready[shard] = None
-            self._changed.notify()
+            if not self._gathering:
+                self._changed.notify()
 
     def shards(self) -> tuple[Shard, ...]:
         """Those that are assigned to it."""
@@ -125,7 +132,7 @@ class LocalSource:
 
     def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:
         with self._changed:
-            self._changed.wait_for(self._stirred, timeout_s)
+            self._wait(timeout_s)
             self._woken = False
             if self._closed:
                 raise QueueClosed("this source is closed")
@@ -133,12 +140,23 @@ class LocalSource:
             events = list(self._events)
             self._events.clear()
             ready = list(self._ready)
-        events += self._fetch(ready, records_max)
+        if ready:
+            events += self._fetch(ready, records_max)
+            self._read_again_s = self._clock.monotonic_s() + READ_EVERY_S
         return events
 
-    def _stirred(self) -> bool:
-        found = self._woken or self._events or self._ready
-        return bool(found or self._closed or self._ledger.failure)
+    def _wait(self, timeout_s: float) -> None:
+        """For anything to return; for records not before it is time to read again."""
+        gather_s = min(timeout_s, self._read_again_s - self._clock.monotonic_s())
+        if gather_s > 0:
+            self._gathering = True
+            self._changed.wait_for(self._called, gather_s)
+            self._gathering = False
+            timeout_s -= gather_s
+        self._changed.wait_for(lambda: self._called() or self._ready, timeout_s)
+
+    def _called(self) -> bool:
+        return bool(self._woken or self._events or self._closed or self._ledger.failure)
 
     def _fetch(self, ready: Sequence[Shard], records_max: int) -> list[Event]:
         """Every shard gets an equal share of the room, and what the ones before it left."""

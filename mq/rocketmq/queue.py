@@ -13,7 +13,8 @@ from delayline.process import logs
 from delayline.records.message import Shard
 from delayline.schedule.rules import Rules
 from mq.broker_clock import BrokerClock
-from mq.contract import Append, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.contract import Append, AppendRequest, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.each import append_each
 from mq.errors import NotDoneHere, QueueClosed, QueueError, QueueUnavailable
 from mq.making import Making
 from mq.rocketmq.appends import Appends
@@ -142,6 +143,9 @@ class RocketmqQueue:
 
     def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
         return self._appends.append(records)
+
+    def append_each(self, requests: Sequence[AppendRequest]) -> None:
+        append_each(self.append, requests)
 
     def claim(self, name: str) -> Claim:
         self._check()

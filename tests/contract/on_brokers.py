@@ -22,6 +22,7 @@ from delayline.records.record import decode_body, encode_body
 from delayline.schedule.rules import Rules
 from mq.contract import (
     Append,
+    AppendRequest,
     Assigned,
     Audited,
     Delivery,
@@ -38,6 +39,7 @@ from mq.contract import (
     TopicInfo,
     Unreadable,
 )
+from mq.each import append_each
 from mq.errors import QueueError, TopicUnknown
 
 NAMESPACE = "delayline"
@@ -265,6 +267,9 @@ class SuiteQueue:
 
         self._queue.append([self._names.append_out(record) for record in records]).add_done_callback(done)
         return translated
+
+    def append_each(self, requests: Sequence[AppendRequest]) -> None:
+        append_each(self.append, requests)
 
     def _back(self, at: Position) -> Position:
         return at._replace(topic=self._names.back(at.topic), partition=self._names.place_back(at.partition))

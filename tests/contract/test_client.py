@@ -1,13 +1,14 @@
 """mq.contract.Client, over every queue."""
 
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from random import Random
 
 import pytest
 
 from delayline.clock import ManualClock
 from delayline.records.record import encode_body
-from mq.contract import HEADER_ROOM_BYTES, Append
+from mq.contract import HEADER_ROOM_BYTES, Append, AppendRequest, Position
 from mq.errors import (
     ClaimLost,
     OffsetOutOfRange,
@@ -86,6 +87,18 @@ def test_append_to_an_unknown_topic_stores_none_of_the_records(orders: LocalQueu
     with pytest.raises(TopicUnknown):
         future.result(JOIN_S)
     assert bodies(orders, "orders") == []
+
+
+def test_each_of_several_requests_is_stored_or_refused_by_itself(orders: LocalQueue) -> None:
+    ends: list[SimpleQueue[list[Position] | BaseException]] = [SimpleQueue(), SimpleQueue(), SimpleQueue()]
+    requests = [[Append("orders", "0", b"a")], [Append("nowhere", "0", b"b")], [Append("orders", "0", b"c")] * 2]
+    orders.append_each([AppendRequest(records, end.put) for records, end in zip(requests, ends, strict=True)])
+    first, refused, last = (end.get(timeout=JOIN_S) for end in ends)
+    assert isinstance(refused, TopicUnknown)
+    assert not isinstance(first, BaseException)
+    assert not isinstance(last, BaseException)
+    assert [position.offset for position in (*first, *last)] == [0, 1, 2]
+    assert bodies(orders, "orders") == [b"a", b"c", b"c"]
 
 
 @pytest.mark.parametrize("partition", UNKNOWN_PARTITIONS)

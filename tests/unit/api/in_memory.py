@@ -29,7 +29,7 @@ from delayline.questions.inquiry import (
 from delayline.records.message import MessageId, Shard
 from delayline.records.record import Record, decode_body
 from delayline.schedule.rules import DAY_MS, Rules
-from mq.contract import Append, Position
+from mq.contract import AppendRequest
 from mq.local.queue import TOPICS_MAX
 from mq.memory import MemoryQueue
 
@@ -123,17 +123,16 @@ class FaultyQueue(MemoryQueue):
 
     failure: Exception | None = None
     silent = False
-    unanswered: "list[tuple[list[Append], Future[list[Position]]]]"
+    unanswered: Sequence[AppendRequest] = ()
 
-    def append(self, records: Any) -> "Future[list[Position]]":
-        answer: Future[list[Position]] = Future()
+    def append_each(self, requests: Sequence[AppendRequest]) -> None:
         if self.failure is not None:
-            answer.set_exception(self.failure)
-            return answer
-        if self.silent:
-            self.unanswered = [*getattr(self, "unanswered", []), (list(records), answer)]
-            return answer
-        return super().append(records)
+            for request in requests:
+                request.ended(self.failure)
+        elif self.silent:
+            self.unanswered = [*self.unanswered, *requests]
+        else:
+            super().append_each(requests)
 
 
 class Api:

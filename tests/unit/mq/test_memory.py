@@ -1,6 +1,7 @@
 """What only the in-memory queue has, and readers that a trim overtakes: that takes a queue that can be held still."""
 
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from delayline.records.message import Shard
 from mq.contract import Delivery, OutOfRange
 from mq.errors import OffsetOutOfRange, QueueUnavailable
 from mq.memory import MemoryQueue
-from tests.contract.drive import append, bodies, buffer, start_worker
+from tests.contract.drive import append, bodies, buffer, fetched, start_worker
 
 SHARD = Shard("orders", "0")
 
@@ -41,6 +42,39 @@ def test_trimmed_memory_can_be_filled_again(queue: MemoryQueue) -> None:
     queue.trim(SHARD, 1)
     append(queue, name, "0", b"y")
     assert bodies(queue, name, offset=1) == [b"x" * 500, b"y"]
+
+
+class Overtaking(ManualClock):
+    """A clock that stops. `meanwhile` is done once by another thread, when the time is asked for."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def monotonic_s(self) -> float:
+        if self.meanwhile is not None:
+            Thread(target=self.meanwhile).start()
+            self.meanwhile = None
+        return super().monotonic_s()
+
+
+def test_records_that_come_right_behind_others_are_read_together_and_a_wake_ends_the_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mq.local.worker.READ_EVERY_S", 3600.0)
+    clock = Overtaking()
+    queue = MemoryQueue(namespace="delayline", clock=clock)
+    worker, name = start_worker(queue), buffer(queue)
+    worker.seek_all()
+    append(queue, name, "0", b"first")
+    assert worker.poll()
+    append(queue, name, "0", b"second")
+
+    def meanwhile() -> None:
+        append(queue, name, "0", b"third")
+        worker.source.wake()
+
+    clock.meanwhile = meanwhile
+    found = fetched(worker.source.poll(10, 3600.0))
+    assert [record.body for record in found[SHARD]] == [b"second", b"third"]
 
 
 def trim_before_reading(queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ def test_an_error_of_ours_is_a_500_that_reveals_nothing_and_a_log_line_with_all(
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("a secret detail")
 
-    api.queue.append = broken
+    api.queue.append_each = broken
     answer = api.send({"value": 1})
     assert problem(answer) == (500, "internal-error")
     assert "secret" not in answer.text

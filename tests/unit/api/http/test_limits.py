@@ -66,12 +66,11 @@ def test_requests_in_flight_are_bounded_and_health_is_answered_all_the_same() ->
 
     async def three_at_once(http: httpx.AsyncClient) -> tuple[httpx.Response, list[int]]:
         waiting = [asyncio.ensure_future(http.post(MESSAGES, json={"partition": 0})) for _ in range(2)]
-        while len(getattr(api.queue, "unanswered", [])) < 2:  # noqa: ASYNC110 - until both have come this far
+        while len(api.queue.unanswered) < 2:  # noqa: ASYNC110 - until both have come this far
             await asyncio.sleep(0)
         refused = await http.post(MESSAGES, json={})
         statuses = [(await http.get(path)).status_code for path in ("/healthz", "/readyz", "/metrics")]
-        for records, answer in api.queue.unanswered:
-            answer.set_result(super(type(api.queue), api.queue).append(records).result())
+        super(type(api.queue), api.queue).append_each(api.queue.unanswered)
         statuses += [(await answer).status_code for answer in waiting]
         statuses.append((await http.get("/v1/info")).status_code)
         return refused, statuses
@@ -88,8 +87,8 @@ def test_what_async_has_handed_over_counts_until_it_is_stored() -> None:
     async def hand_over_twice(http: httpx.AsyncClient) -> list[int]:
         post: Any = lambda: http.post(MESSAGES, params={"mode": "async"}, json={"partition": 0})  # noqa: E731
         statuses = [(await post()).status_code, (await post()).status_code]
-        for records, answer in api.queue.unanswered:
-            answer.set_result(super(type(api.queue), api.queue).append(records).result())
+        await asyncio.sleep(0)
+        super(type(api.queue), api.queue).append_each(api.queue.unanswered)
         await asyncio.sleep(0)
         return [*statuses, (await post()).status_code]
 

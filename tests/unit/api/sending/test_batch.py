@@ -19,13 +19,13 @@ def _results(answer: Any) -> list[tuple[int, int]]:
 def test_an_atomic_batch_without_fault_is_stored_in_one_append() -> None:
     api = Api()
     appends: list[int] = []
-    append = api.queue.append
+    append_each = api.queue.append_each
 
-    def counted(records: Any) -> Any:
-        appends.append(len(records))
-        return append(records)
+    def counted(requests: Any) -> None:
+        appends.extend(len(request.records) for request in requests)
+        append_each(requests)
 
-    api.queue.append = counted
+    api.queue.append_each = counted
     answer = api.send({"atomic": True, "messages": [GOOD, DELAYED, GOOD]})
     assert answer.status_code == 201
     assert (answer.json()["accepted"], answer.json()["rejected"]) == (3, 0)

@@ -1,13 +1,13 @@
 """Partitions that take nothing now: which messages go elsewhere, and when that is noticed."""
 
-from concurrent.futures import Future
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from api.sending.partitioner import partition_index
 from api.topics import RENEWED_S
-from mq.contract import Position, TopicInfo
+from mq.contract import AppendRequest, TopicInfo
 from mq.errors import QueueUnavailable
 from tests.unit.api.in_memory import Api
 
@@ -18,19 +18,19 @@ class Partly(Api):
     def __init__(self) -> None:
         super().__init__(topics_on_first_use=False)
         self.down: frozenset[str] = frozenset()
-        self._topic, self._append = self.queue.topic, self.queue.append
+        self._topic, self._append_each = self.queue.topic, self.queue.append_each
         self.queue.topic = self._shown
-        self.queue.append = self._appended
+        self.queue.append_each = self._appended
 
     def _shown(self, name: str) -> TopicInfo:
         return self._topic(name)._replace(down=self.down)
 
-    def _appended(self, records: Any) -> "Future[list[Position]]":
-        if any(record.partition in self.down for record in records):
-            failed: Future[list[Position]] = Future()
-            failed.set_exception(QueueUnavailable("the broker is down"))
-            return failed
-        return self._append(records)
+    def _appended(self, requests: Sequence[AppendRequest]) -> None:
+        for request in requests:
+            if any(record.partition in self.down for record in request.records):
+                request.ended(QueueUnavailable("the broker is down"))
+            else:
+                self._append_each([request])
 
     def places(self, count: int, **message: Any) -> list[int]:
         """Partitions that so many messages went to; the status where one was refused."""

@@ -54,13 +54,13 @@ def test_a_delay_of_nothing_goes_straight_to_the_topic_without_its_directive(sch
 
 def test_the_due_time_counts_from_the_append_and_not_from_the_request() -> None:
     api = Api()
-    append = api.queue.append
+    append_each = api.queue.append_each
 
-    def late(records: Any) -> Any:
+    def late(requests: Any) -> None:
         api.clock.advance(1500)
-        return append(records)
+        append_each(requests)
 
-    api.queue.append = late
+    api.queue.append_each = late
     sent = api.send({"value": 1, "schedule": {"delay": "1s"}}).json()
     assert sent["accepted_at"] == "2026-01-01T00:00:01.500Z"
     assert sent["due_at"] == "2026-01-01T00:00:02.500Z"

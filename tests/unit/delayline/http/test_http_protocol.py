@@ -1,6 +1,7 @@
 """Deadlines of one connection, on a loop that keeps its timers instead of waiting for them."""
 
 from typing import Any
+from weakref import ref
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -100,6 +101,12 @@ def _answered(protocol: GuardedProtocol) -> bool:
     whole = protocol.scope[WHOLE]  # type: ignore[literal-required]
     assert isinstance(whole, WholeAnswer)
     return whole.write(201, [(b"content-length", b"0")], b"")
+
+
+def test_an_answered_request_is_freed_at_once_and_not_by_the_garbage_collector(connection: GuardedProtocol) -> None:
+    answered = ref(connection.cycle)
+    connection.data_received(HEAD + b"{}")
+    assert answered() is None
 
 
 def test_a_head_in_pieces_has_its_time_from_the_first_byte_on(connection: GuardedProtocol, loop: Loop) -> None:

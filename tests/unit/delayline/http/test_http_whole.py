@@ -70,16 +70,17 @@ def test_an_answer_is_byte_for_byte_what_uvicorn_sends_and_leaves_at_once(
 
 def test_an_answer_to_head_or_to_a_slow_reader_goes_the_long_way() -> None:
     wire = Wire()
-    slow = _cycle(wire)
+    slow, head = _cycle(wire), _cycle(wire, method="HEAD")
     slow.flow.write_paused = True
     assert not WholeAnswer(slow).write(200, HEADERS, BODY)
-    assert not WholeAnswer(_cycle(wire, method="HEAD")).write(200, HEADERS, BODY)
+    assert not WholeAnswer(head).write(200, HEADERS, BODY)
     assert wire.writes == []
 
 
 def test_a_second_answer_is_not_taken() -> None:
     wire = Wire()
-    whole = WholeAnswer(_cycle(wire))
+    cycle = _cycle(wire)
+    whole = WholeAnswer(cycle)
     assert whole.write(201, HEADERS, BODY)
     assert not whole.write(201, HEADERS, BODY)
     assert len(wire.writes) == 1
