@@ -278,8 +278,7 @@ class Claim(Protocol):
 
 
 class TopicInfo(NamedTuple):
-    """A topic of the queue; `topic_id` is 16 bytes that change when a topic is deleted and made again. Partitions
-    that are `down` count, and take nothing now."""
+    """`topic_id` is 16 bytes that change when a topic is made again. Partitions that are `down` take nothing now."""
 
     name: str
     partitions: tuple[str, ...]
@@ -288,10 +287,9 @@ class TopicInfo(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """A shard as its last writer left it, read when no earlier owner can write any more. `cursor` is None where it
-    never had an owner, or, where it `may_be_lost`, because what cursors are kept in was made anew. `run` changes
-    whenever acknowledged records of the log may have been lost (RocketMQ: its broker was started anew); empty where
-    that does not happen."""
+    """A shard as its last writer left it, when none can write any more. `cursor` is None where it had none, or, where
+    it `may_be_lost`, because its place was made anew. `run` changes whenever acknowledged records may have been lost
+    (RocketMQ: its broker was started anew)."""
 
     cursor: Cursor | None
     topic_id: bytes

@@ -18,7 +18,7 @@ EDGE_HEADERS = "delayline.edge_headers"
 BODY_ENDED = "delayline.body_ended"
 """Key in the ASGI scope: that the request's body was read to its end, or no more of it is waited for."""
 DROPPED_BYTES_MAX = 64 << 20
-DROP_S = 5.0
+DROP_S = 2.0
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
