@@ -162,7 +162,7 @@ image: tagged   ## both container images; needs Docker
 	docker build --target service   -t delayline:$$($(PYTHON) deploy/release.py show) .
 	docker build --target reconcile -t delayline-reconcile:$$($(PYTHON) deploy/release.py show) .
 
-coverage: $(VENV)/.test   ## which lines `make quick` runs, by room
+coverage: $(VENV)/.test   ## which lines `make quick` runs, by file
 	$(BIN)/python -m coverage run -m pytest -q -m 'not outage and not thorough and not broker and not slow' tests/unit tests/contract
 	$(BIN)/python -m coverage report --include='delayline/*,kafkawire/*,rocketmq/*,cli/*,mq/*,store/*,delay_service/*,api/*,proxy/*,reconcile/*' --skip-covered
 
