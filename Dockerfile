@@ -3,14 +3,14 @@
 #     docker build --target service   -t delayline:0.1.0 .             # serve, api, worker, proxy kafka
 #     docker build --target reconcile -t delayline-reconcile:0.1.0 .   # the reconcile job, with the Java it needs
 #
-# What is in the context says .dockerignore: the program and its pinned requirements, nothing else.
+# .dockerignore limits the context to the program and its pinned requirements.
 
 FROM python:3.11.14-slim-bookworm AS python
 ENV PATH=/opt/delayline/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1
-# A number, so that Kubernetes can tell that it is not root (runAsNonRoot).
+# A number, by which Kubernetes sees that it is not root (runAsNonRoot).
 RUN useradd --uid 10001 --user-group --no-log-init --home-dir /var/lib/delayline --create-home delayline
 
 FROM python AS build
@@ -33,16 +33,16 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build-reconcile /opt/delayline /opt/delayline
-# Spark starts Python workers with it, from whatever folder.
+# Spark starts Python workers with it, from any folder.
 ENV PYSPARK_PYTHON=/opt/delayline/bin/python
-# Each run starts in two thirds of the CPU time.
+# With it a run starts with two thirds of the CPU time.
 RUN delayline reconcile prepare
 USER 10001:10001
 WORKDIR /var/lib/delayline
 ENTRYPOINT ["delayline"]
 CMD ["reconcile", "--help"]
 
-# The last one is what `docker build .` makes.
+# The last stage, so `docker build .` makes this one.
 FROM python AS service
 COPY --from=build-service /opt/delayline /opt/delayline
 ENV DELAYLINE_DATA_DIR=/var/lib/delayline/data

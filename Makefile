@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: help run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock version wheel image tagged coverage clean
+.PHONY: help run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client rocketmq-client reconcile-demo reconcile-job reconcile-export spark-package lock version wheel image tagged coverage clean
 
 help:   ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,11 +137,19 @@ $(VENV)/.kafka: requirements/kafka.txt $(VENV)/.run
 	$(INSTALL) -r requirements/kafka.txt
 	@touch $@
 
+rocketmq-client: $(VENV)/.rocketmq   ## what mq.kind = "rocketmq" needs on top of `make run`
+
+$(VENV)/.rocketmq: requirements/rocketmq.txt $(VENV)/.run
+	$(INSTALL) -r requirements/rocketmq.txt
+	@touch $@
+
 lock:   ## renew the pinned requirements (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build pyproject.toml -o requirements/run.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra kafka --extra proxy -c requirements/run.txt pyproject.toml -o requirements/kafka.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
+	    --extra build --extra rocketmq -c requirements/run.txt pyproject.toml -o requirements/rocketmq.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra reconcile -c requirements/run.txt pyproject.toml -o requirements/reconcile.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
@@ -162,7 +170,7 @@ image: tagged   ## both container images; needs Docker
 	docker build --target service   -t delayline:$$($(PYTHON) deploy/release.py show) .
 	docker build --target reconcile -t delayline-reconcile:$$($(PYTHON) deploy/release.py show) .
 
-coverage: $(VENV)/.test   ## which lines `make quick` runs, by room
+coverage: $(VENV)/.test   ## which lines `make quick` runs, by file
 	$(BIN)/python -m coverage run -m pytest -q -m 'not outage and not thorough and not broker and not slow' tests/unit tests/contract
 	$(BIN)/python -m coverage report --include='delayline/*,kafkawire/*,rocketmq/*,cli/*,mq/*,store/*,delay_service/*,api/*,proxy/*,reconcile/*' --skip-covered
 

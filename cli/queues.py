@@ -1,6 +1,7 @@
 """The message queue that the settings name, and a watch over whether it answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -61,24 +62,29 @@ def open_embedded(
 
 def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQueue":
     """Connects to nothing yet. Raises ConfigError."""
-    try:
+    with _packages("Kafka", "kafka-client"):
         from mq.kafka.queue import KafkaQueue
         from mq.kafka.settings import KafkaSettings
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"mq.kind: Kafka needs the package {error.name}; `make kafka-client` installs it."
-        ) from error
     own = {"bootstrap_servers": settings.mq.bootstrap_servers, "set_aside_bytes_max": settings.mq.set_aside_bytes_max}
     return KafkaQueue(_of_brokers(KafkaSettings, settings, address, **own), clock)
 
 
 def open_rocketmq(settings: Settings, clock: Clock, address: str = "") -> "RocketmqQueue":
     """Sends no request yet. Raises ConfigError."""
-    from mq.rocketmq.queue import RocketmqQueue
-    from mq.rocketmq.settings import RocketmqSettings
-
+    with _packages("RocketMQ", "rocketmq-client"):
+        from mq.rocketmq.queue import RocketmqQueue
+        from mq.rocketmq.settings import RocketmqSettings
     name_servers = settings.mq.bootstrap_servers
     return RocketmqQueue(_of_brokers(RocketmqSettings, settings, address, name_servers=name_servers), clock)
+
+
+@contextmanager
+def _packages(queue: str, target: str) -> Iterator[None]:
+    """For imports of what `make run` does not install, and `make TARGET` does. Raises ConfigError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"mq.kind: {queue} needs the package {error.name}; `make {target}` installs it.") from error
 
 
 def _of_brokers(kind: Callable[..., OfBrokers], settings: Settings, address: str, **own: Any) -> OfBrokers:

@@ -45,6 +45,12 @@ def broker(name: str, found: Mapping[str, str]) -> Iterator[Finding]:
     if found.get("flushDiskType") == "ASYNC_FLUSH":
         advice = "flushDiskType = SYNC_FLUSH, and a replica that confirms, keep what is acknowledged"
         yield Finding("warn", name, "ASYNC_FLUSH: what it acknowledged last may be lost with its machine", advice)
+    if found.get("cleanFileForciblyEnable") == "true":
+        percent = found.get("diskSpaceCleanForciblyRatio", "85")
+        detail = (
+            f"cleanFileForciblyEnable: at {percent}% of the disk it deletes the oldest messages, pending ones too"
+        )
+        yield Finding("warn", name, detail, "cleanFileForciblyEnable = false: it refuses new messages instead")
     if _confirms_alone(found):
         detail = "SYNC_MASTER with inSyncReplicas = 1: it waits for no replica, for it counts itself"
         yield Finding("warn", name, detail, "inSyncReplicas = 2, or a new master may lack what is acknowledged")

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import hypothesis
 import pytest
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("any pace", deadline=None)
 hypothesis.settings.load_profile("any pace")
 """An example that takes long is a sign of a busy machine."""
+
+Broker = TypeVar("Broker", "Kafka", "RocketMq")
 
 COLLECTED = pytest.StashKey[list[Collected]]()
 """What tests/test_tiers.py is about."""
@@ -78,17 +80,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 @contextmanager
-def started(make: "Callable[[], Kafka]") -> "Iterator[Kafka]":
-    """The Kafka that `make` makes. Skips where there can be none, and fails instead where CI is set."""
+def started(make: "Callable[[], Broker]") -> "Iterator[Broker]":
+    """The broker that `make` makes. Skips where there can be none, and fails instead where CI is set."""
     try:
-        kafka = make()
-        with closing(kafka):
-            kafka.start()
-            yield kafka
+        with closing(make()) as broker:
+            broker.start()
+            yield broker
     except Unavailable as error:
         if os.environ.get("CI"):
-            pytest.fail(f"no Kafka: {error}")
-        pytest.skip(f"no Kafka: {error}")
+            pytest.fail(f"no broker: {error}")
+        pytest.skip(f"no broker: {error}")
 
 
 @pytest.fixture
@@ -113,17 +114,11 @@ def kafka() -> "Iterator[Kafka]":
 
 @pytest.fixture(scope="session")
 def rocketmq() -> "Iterator[RocketMq]":
-    """A name server and a broker of RocketMQ for the whole session. Skips where there can be none, and fails
-    instead where CI is set."""
-    from tests.brokers.rocketmq import started as started_rocketmq
+    """A name server and a broker of RocketMQ for the whole session."""
+    from tests.brokers.rocketmq import RocketMq
 
-    try:
-        with started_rocketmq() as server:
-            yield server
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no RocketMQ: {error}")
-        pytest.skip(f"no RocketMQ: {error}")
+    with started(RocketMq) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,11 @@ VAGUE_MAX = {"reconcile": 13, "pages": 3, "tests": 1}
 
 STILL = {"reconcile/logic/acts.py:Moved"}
 
+CONFIGURATION = re.compile(
+    r"\.(ya?ml|toml|service|timer|conf|properties)$|(^|/)(Makefile|Dockerfile|\.dockerignore|\.gitignore)$|^\.ci/"
+)
+"""Files of other programs that we write, whose comments begin with `#`."""
+
 REPLACED = re.compile(r"settle|(?<![a-z])(?:claimants?|doors?)(?![a-z])")
 """Parts of identifiers that had several meanings each. The glossary has a word for each meaning: complete, stable,
 recover, resolve; conditional message; API, proxy."""
@@ -130,10 +135,32 @@ def test_docstrings_name_who_does_what() -> None:
     assert found == []
 
 
+def _comments(text: str) -> str:
+    """All of a configuration file as one text: a phrase may begin on one line and end on the next."""
+    return " ".join(re.findall(r"(?:^|\s)#+ *(.*)$", text, re.MULTILINE))
+
+
+def test_comments_in_configuration_name_who_does_what() -> None:
+    names = [name for name in tracked() if CONFIGURATION.search(name)]
+    assert {"Makefile", "Dockerfile", "docker-compose.yml", "pyproject.toml", ".ci/run"} <= set(names)
+    found = [
+        f"{name}: {word}"
+        for name in names
+        for word in found_in(_comments((ROOT / name).read_text()), METAPHORS, INVERSIONS)
+    ]
+    assert found == []
+
+
+def test_a_comment_is_found_where_it_begins_the_line_and_behind_a_setting() -> None:
+    text = "# what has\n#   become of it\nport: 80  # the door\nmake:   ## for nobody\nname: a#heir\n"
+    assert found_in(_comments(text), METAPHORS, INVERSIONS) == ["door", "what has become of", "nobody"]
+
+
 def test_acts_have_the_verbs_of_the_field() -> None:
     counted: Counter[str] = Counter()
     for name in tracked():
-        if name.endswith((".py", ".md", ".html", ".js")) and name != "tests/test_words.py":
+        is_ours = name.endswith((".py", ".md", ".html", ".js")) or CONFIGURATION.search(name)
+        if is_ours and name != "tests/test_words.py":
             counted["pages" if name.endswith(".md") else name.split("/")[0]] += len(
                 found_in((ROOT / name).read_text(), VAGUE)
             )

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,13 @@ def test_an_image_has_the_pinned_requirements_of_its_commands(stage: str, extra:
     installed = f"RUN pip install --require-hashes -r requirements/{extra}.txt"
     assert installed in stages()[stage]
     assert f"requirements/{extra}.txt" in context()
+
+
+@pytest.mark.parametrize("extra", ["kafka", "reconcile"])
+def test_an_image_has_what_the_client_of_rocketmq_imports(extra: str) -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["rocketmq"]
+    pinned = re.findall(r"^([\w-]+)==", (ROOT / "requirements" / f"{extra}.txt").read_text(), re.MULTILINE)
+    assert set(wanted) <= set(pinned)
 
 
 def test_the_files_named_carry_the_version_of_the_program() -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.queues import open_rocketmq
 from delayline import __version__
+from delayline.clock import SystemClock
 from delayline.config import Settings, load_settings
 from delayline.config.layers import SYSTEM_CONFIG
 from proxy.kafka.access import read_access
@@ -19,7 +22,7 @@ from reconcile.directory.lock import Holder, is_gone
 from tests.deploy.commands import parse
 from tests.deploy.exit_codes import AGAIN, CLEAN, exit_codes
 from tests.deploy.manifests import FOLDER, Container, containers, kustomization, resources, selected
-from tests.deploy.test_image import PINNED, TARGETS
+from tests.deploy.test_image import PINNED, ROOT, TARGETS
 
 CONTAINERS = {one.name: one for one in containers()}
 SERVING = [one for one in CONTAINERS.values() if one.resource["kind"] != "CronJob"]
@@ -177,6 +180,36 @@ def test_librdkafka_knows_every_property(tmp_path: Path, secrets: Any) -> None:
 
     properties = settings_of(CONTAINERS["api"], tmp_path).mq.client_properties()
     Consumer({**properties, "bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}).close()
+
+
+# --- on RocketMQ
+
+
+def on_rocketmq() -> str:
+    """The settings, changed as docs/deploy.md has it."""
+    section = (ROOT / "docs" / "deploy.md").read_text().split("### Kubernetes on RocketMQ")[1].split("\n## ")[0]
+    (block,) = re.findall(r"^   ```toml\n(.*?)^   ```", section, re.MULTILINE | re.DOTALL)
+    tables = re.split(r"^(?=\[)", (FOLDER / "delayline.toml").read_text(), flags=re.MULTILINE)
+    kept = [table for table in tables if not table.startswith(("[mq]", "[mq.properties]", "[proxy.kafka]"))]
+    assert len(kept) == len(tables) - 3
+    return "".join([*kept, textwrap.dedent(block)])
+
+
+@pytest.mark.parametrize("one", [one for one in CONTAINERS.values() if one.name != "proxy"], ids=named)
+def test_with_what_the_page_changes_a_container_runs_on_rocketmq(one: Container, tmp_path: Path) -> None:
+    for key in ("internal-secret", "secret-key"):
+        (tmp_path / key).write_text("x" * 32)
+    config = tmp_path / "delayline.toml"
+    config.write_text(on_rocketmq().replace(str(SECRETS), str(tmp_path)))
+    settings = load_settings(config, {}, one.environment, tmp_path)
+    assert (settings.mq.kind, settings.proxy.kafka.port) == ("rocketmq", 0)
+    open_rocketmq(settings, SystemClock()).close()
+
+
+def test_what_the_page_removes_for_rocketmq_is_about_the_proxy_alone() -> None:
+    assert "proxy.yaml" in kustomization()["resources"]
+    (policy,) = (one for one in of_kind("NetworkPolicy") if one["metadata"]["name"] == "proxy")
+    assert {one.name for one in selected(policy["spec"]["podSelector"]["matchLabels"])} == {"proxy"}
 
 
 # --- the job

@@ -14,6 +14,8 @@ GOOD = {"maxMessageSize": "4194304", "flushDiskType": "SYNC_FLUSH", "fileReserve
     [
         ({}, ["ok"]),
         ({"flushDiskType": "ASYNC_FLUSH"}, ["warn", "ok"]),
+        ({"cleanFileForciblyEnable": "true"}, ["warn", "ok"]),
+        ({"cleanFileForciblyEnable": "false"}, ["ok"]),
         ({"maxMessageSize": "65536"}, ["fail", "ok"]),
         ({"brokerRole": "SYNC_MASTER", "inSyncReplicas": "1"}, ["warn", "ok"]),
         ({"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}, ["ok"]),
