@@ -43,7 +43,7 @@ def made(client: Client, topic: str, queues: int) -> Queue:
 
 @pytest.fixture
 def service(rocketmq: RocketMq, client: Client, tmp_path: Path) -> Iterator[Service]:
-    """On two brokers at least."""
+    """On all brokers."""
     with closing(Service(rocketmq, client, tmp_path)) as made:
         made.start()
         yield made

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -9,6 +10,11 @@ from uuid import uuid4
 import httpx
 
 from rocketmq.client.client import Client
+from rocketmq.client.connection import connect
+from rocketmq.clock import MachineClock
+from rocketmq.wire.codes import Answer, Request
+from rocketmq.wire.command import Command
+from rocketmq.wire.headers.admin import TopicOf
 from rocketmq.wire.stored import StoredMessage
 from tests.brokers.rocketmq import RocketMq
 from tests.fault.rocketmq.judge import Delivered, delivered_into, messages
@@ -45,14 +51,14 @@ class Service:
         self.unsure: set[str] = set()
         """What was answered with 503: it may be stored."""
 
-    def start(self, partitions: Iterable[int] = range(4)) -> None:
-        """Returns when each of the partitions has had a message. A broker that has just started may refuse some: its
-        replica is not in sync."""
+    def start(self, partitions: Iterable[int] | None = None) -> None:
+        """Returns when each of the partitions, or all, has had a message. A broker that has just started may refuse
+        some: its replica is not in sync."""
         for process in (self.api, self.worker):
             process.start()
         for process in (self.api, self.worker):
             process.wait_ready()
-        for partition in partitions:
+        for partition in range(QUEUES * len(self.server.brokers)) if partitions is None else partitions:
             soon(lambda partition=partition: self._takes(partition))
         self.wait_for_all()
 
@@ -160,3 +166,15 @@ def kill(server: RocketMq, name: str) -> Callable[[], None]:
 def freeze(server: RocketMq, name: str) -> Callable[[], None]:
     server.brokers[name].freeze()
     return server.brokers[name].thaw
+
+
+def delete(server: RocketMq, client: Client, topic: str, *, routes: bool = True) -> None:
+    """As RocketMQ's tools do it: from its brokers, and then from the name servers. Without `routes` a name server
+    goes on to know it."""
+    for broker in server.brokers:
+        client.admin.delete_topic(topic, broker)
+    if routes:
+        address = server.settings.name_servers[0]
+        with closing(connect(address, server.settings, MachineClock())) as name_server:
+            answer = name_server.ask(Command(Request.DELETE_TOPIC_IN_NAMESRV, TopicOf(topic).to_fields()))
+        assert answer.code == Answer.SUCCESS

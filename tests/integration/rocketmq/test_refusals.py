@@ -17,15 +17,13 @@ from mq.rocketmq.body import PROPERTIES_BYTES_MAX
 from mq.rocketmq.queue import RocketmqQueue
 from mq.rocketmq.settings import RECORD_BYTES_MAX, RocketmqSettings
 from rocketmq.client.client import Client
-from rocketmq.client.connection import connect
-from rocketmq.clock import MachineClock
 from rocketmq.errors import InvalidRequest, Refused
 from rocketmq.wire.bodies import Queue
-from rocketmq.wire.codes import Answer, Request
-from rocketmq.wire.command import Command
-from rocketmq.wire.headers.admin import Permission, TopicOf
+from rocketmq.wire.codes import Answer
+from rocketmq.wire.headers.admin import Permission
 from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.contract.drive import Worker
+from tests.integration.rocketmq.service import delete
 from tests.integration.rocketmq.waiting import CLOCK, soon
 
 pytestmark = pytest.mark.thorough
@@ -83,15 +81,6 @@ def values(client: Client, topic: str) -> list[bytes]:
 
 def body(value: bytes, *headers: Header) -> bytes:
     return encode_body(None, value, list(headers))
-
-
-def delete(server: RocketMq, client: Client, topic: str) -> None:
-    """As RocketMQ's tools do it: from its broker, and then from the name servers."""
-    client.admin.delete_topic(topic, BROKER)
-    address = server.settings.name_servers[0]
-    with closing(connect(address, server.settings, MachineClock())) as name_server:
-        answer = name_server.ask(Command(Request.DELETE_TOPIC_IN_NAMESRV, TopicOf(topic).to_fields()))
-    assert answer.code == Answer.SUCCESS
 
 
 def test_a_target_that_may_not_be_written_refuses_and_goes_on_when_it_may(
