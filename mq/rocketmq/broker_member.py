@@ -268,14 +268,12 @@ class BrokerMember:
             self._notify(Assigned(tuple(sorted(shards))))
 
     def _is_free(self, journal: Queue, session: Session) -> bool:
-        """Also where its journal cannot be understood, or is not there: its owner reports that."""
+        """Also where its journal cannot be understood or read, or is not there: its owner reports that."""
         try:
             return self._ownership.is_free(journal, session)
-        except (UnknownFormat, PartitionUnknown):
+        except (UnknownFormat, PartitionUnknown, QueueError) as error:
+            log.debug("a journal cannot be read", journal=journal.topic, detail=str(error))
             return True
-        except QueueError as error:
-            log.debug("a journal cannot be read now", journal=journal.topic, detail=str(error))
-            return False
 
     def _keep(self) -> None:
         """Cursors are written again before they are old; one of them sooner, so that the broker's clock is known."""

@@ -33,6 +33,8 @@ MAGIC = b"dlj"
 VERSION = 2
 TAIL_RECORDS = 64
 """Read at once, from the end backwards."""
+EMPTY_PULLS_MAX = 100
+"""One after the other; each waits for 0.1 s at its broker. A topic made again may show the old one's offsets."""
 LATE_RECORDS_MAX = 16
 """A session has one step of a shard in flight. If it lands late, it is at most so many records behind the claim that
 makes it void; between the two are claims that came too late."""
@@ -230,14 +232,20 @@ def read_messages_between(
     cluster: RocketmqCluster, reader: BrokerRequests, queue: Queue, begin: int, end: int
 ) -> list[StoredMessage]:
     """All of them, waiting for those that are stored and cannot be pulled yet. Raises QueueUnavailable; where the
-    queue does not have `begin` any more as well."""
+    queue does not have `begin` any more as well, or does not show what it has."""
     found: list[StoredMessage] = []
+    empty = 0
     while begin < end:
+        if empty > EMPTY_PULLS_MAX:
+            raise QueueUnavailable(
+                f"{queue.topic}, {queue.broker}:{queue.queue_id}: {begin} is stored, and cannot be read"
+            )
         with cluster.translated_errors(f"reading {queue.topic}, {queue.broker}:{queue.queue_id}"):
             pulled = reader.pull(queue, begin, wait_s=0.1)
         _check_held(queue, begin, pulled)
         found += [one for one in pulled.messages if one.queue_offset < end]
         begin = found[-1].queue_offset + 1 if pulled.messages else begin
+        empty = 0 if pulled.messages else empty + 1
     return found
 
 
