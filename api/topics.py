@@ -9,14 +9,14 @@ from typing import TypeVar
 
 from prometheus_client import Counter
 
-from api.http.problems import FORBIDDEN, INVALID_REQUEST, TOPIC_UNKNOWN, Refusal, refused
+from api.http.problems import FORBIDDEN, INVALID_REQUEST, TOPIC_UNKNOWN, Refusal
 from api.metrics import Metrics
-from api.sending.partitioner import partition_index, partition_named, partition_unknown
+from api.sending.partitioner import partition_given, partition_index, partition_named
 from api.services import Services
 from delayline.names import Names, is_topic_name
 from delayline.records.message import Shard
 from mq.contract import HEADER_ROOM_BYTES, TopicInfo
-from mq.errors import QueueUnavailable, TopicUnknown
+from mq.errors import PartitionUnknown, QueueUnavailable, TopicUnknown
 
 T = TypeVar("T")
 
@@ -53,11 +53,7 @@ class Target:
             if key is None:
                 return self.in_turn[next(self.turns) % len(self.in_turn)]
             return partitions[partition_index(key, len(partitions))]
-        found = partition_named(partitions, named)
-        if found is None:
-            detail = partition_unknown(self.info.name, partitions, named)
-            raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
-        return found
+        return partition_given(self.info.name, partitions, named, "/partition")
 
     def record_bytes_for(self, *, delayed: bool) -> int:
         """Bytes that a record may have. A delayed one gets headers of ours on its way."""
@@ -161,9 +157,13 @@ class TopicBook:
         """The queue has contradicted what is known of the topic."""
         self._known.pop(topic, None)
 
-    def doubt(self, target: Target) -> None:
-        """A partition takes nothing: a second from now the topic is looked up again, for others that do."""
-        target.fresh_until_s = min(target.fresh_until_s, self._now_s() + RENEWED_S)
+    def heed(self, target: Target, error: BaseException) -> None:
+        """What the end of an append shows: the topic is another; or a partition takes nothing, and a second from now
+        the topic is looked up again, for others that do."""
+        if isinstance(error, TopicUnknown | PartitionUnknown):
+            self.forget(target.info.name)
+        elif isinstance(error, QueueUnavailable):
+            target.fresh_until_s = min(target.fresh_until_s, self._now_s() + RENEWED_S)
 
     async def ask(self, question: Callable[[], T]) -> T:
         """Run a blocking question in a thread. Raises what it raises, or QueueUnavailable when it takes too long."""

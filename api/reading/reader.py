@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from api.http.problems import INVALID_REQUEST, Refusal, refused
-from api.sending.partitioner import partition_named, partition_unknown
+from api.http.problems import INVALID_REQUEST, Refusal
+from api.sending.partitioner import partition_given
 from mq.contract import Admin, Client, LogRecord
 
 PAGE_BYTES_MAX = 4 << 20
@@ -54,11 +54,7 @@ class Reader:
         partitions = self._admin.topic(topic).partitions
         if named is None:
             return partitions
-        found = partition_named(partitions, named)
-        if found is None:
-            detail = partition_unknown(topic, partitions, named)
-            raise refused(INVALID_REQUEST, "?partition", "partition-unknown", detail)
-        return (found,)
+        return (partition_given(topic, partitions, named, "?partition"),)
 
     def newest(self, topic: str, partitions: Sequence[str], limit: int) -> tuple[list[Seen], Positions]:
         """The newest records of the partitions, oldest first, and the positions before the first of them."""

@@ -44,7 +44,7 @@ class Appends:
 
 def _complete(waiter: asyncio.Future[list[Position]], outcome: Outcome) -> None:
     if waiter.done():
-        return  # it took too long, or nobody waits any more
+        return  # it took too long, or the request has ended
     if isinstance(outcome, BaseException):
         waiter.set_exception(outcome)
     else:

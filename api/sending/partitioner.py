@@ -7,6 +7,8 @@ wrap; here everything is kept unsigned below 2**32, which leaves the same bits.
 import struct
 from collections.abc import Sequence
 
+from api.http.problems import INVALID_REQUEST, refused
+
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _WORD = 0xFFFFFFFF
@@ -39,8 +41,11 @@ def partition_named(partitions: Sequence[str], named: int | str) -> str | None:
     return partitions[named] if named < len(partitions) else None
 
 
-def partition_unknown(topic: str, partitions: Sequence[str], named: int | str) -> str:
-    """What is wrong, and what would be right."""
+def partition_given(topic: str, partitions: Sequence[str], named: int | str, pointer: str) -> str:
+    """The same, which the request names at `pointer`. Raises Refusal."""
+    if (found := partition_named(partitions, named)) is not None:
+        return found
+    detail = f"{topic} has {len(partitions)} partitions, from 0"
     if isinstance(named, str) and not partitions[0].isdecimal():
-        return f"{topic} has no partition {named[:100]!r}, it has {', '.join(partitions[:8])}"
-    return f"{topic} has {len(partitions)} partitions, from 0"
+        detail = f"{topic} has no partition {named[:100]!r}, it has {', '.join(partitions[:8])}"
+    raise refused(INVALID_REQUEST, pointer, "partition-unknown", detail)

@@ -18,7 +18,7 @@ from api.topics import Target, TopicBook
 from delayline.records.message import Header, first_id
 from delayline.times import format_moment
 from mq.contract import Append, Position
-from mq.errors import PartitionUnknown, QueueUnavailable, TopicUnknown
+from mq.errors import PartitionUnknown, QueueError, QueueUnavailable, TopicUnknown
 
 _log = structlog.get_logger("api")
 _moment = lru_cache(1024)(format_moment)
@@ -65,19 +65,16 @@ class Sender:
 
     async def store(self, target: Target, appends: Sequence[Append]) -> list[Position]:
         """The same for any records. Raises QueueError."""
-        if len(appends) > 1:
+        if len(appends) > 1 and target.info.down:
             _check_takes_all(target, appends)
         try:
             return await self._appends.store(appends, self._timeout_s)
         except TimeoutError as error:
             raise QueueUnavailable("no answer in time: it is unknown whether it was stored") from error
-        except (TopicUnknown, PartitionUnknown) as error:
-            self._topics.forget(target.info.name)
-            if all(topic == target.buffer and name in target.info.partitions for topic, name, _ in appends):
+        except QueueError as error:
+            self._topics.heed(target, error)
+            if isinstance(error, TopicUnknown | PartitionUnknown) and _are_of_buffer(target, appends):
                 raise QueueUnavailable("the buffer lacks what its topic has, for a moment") from error
-            raise
-        except QueueUnavailable:
-            self._topics.doubt(target)
             raise
 
     def hand_over(self, target: Target, appends: Sequence[Append], ticket: Ticket) -> None:
@@ -91,16 +88,13 @@ class Sender:
         ticket.hold()
         self._appends.hand_over(appends, ended)
 
-    def _confirm(self, target: Target, count: int, error: Outcome) -> None:
-        if not isinstance(error, BaseException):
+    def _confirm(self, target: Target, count: int, outcome: Outcome) -> None:
+        if not isinstance(outcome, BaseException):
             target.accepted.inc(count)
             return
-        if isinstance(error, TopicUnknown | PartitionUnknown):
-            self._topics.forget(target.info.name)
-        if isinstance(error, QueueUnavailable):
-            self._topics.doubt(target)
+        self._topics.heed(target, outcome)
         self._metrics.unconfirmed_failures.labels(target.info.name).inc(count)
-        _log.warning("unconfirmed messages not stored", topic=target.info.name, messages=count, error=str(error))
+        _log.warning("unconfirmed messages not stored", topic=target.info.name, messages=count, error=str(outcome))
 
     def sent(self, topic: str, drafts: Sequence[Draft], positions: Sequence[Position]) -> list[SentMessage | Refusal]:
         """What stored messages are to their sender. Hot: once per message; those of a batch share their times, and so
@@ -144,6 +138,11 @@ def _check_takes_all(target: Target, appends: Sequence[Append]) -> None:
     ended the messages of the others. Raises QueueUnavailable."""
     if down := sorted({name for _, name, _ in appends} & target.info.down):
         raise QueueUnavailable(f"partition {down[0]} of {target.info.name} has no broker now; nothing was stored")
+
+
+def _are_of_buffer(target: Target, appends: Sequence[Append]) -> bool:
+    """Whether all go to the buffer, and the topic itself has their partitions."""
+    return all(topic == target.buffer and name in target.info.partitions for topic, name, _ in appends)
 
 
 def _named(drafts: Sequence[Draft]) -> set[int | str]:

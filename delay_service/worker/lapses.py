@@ -74,7 +74,8 @@ class Lapses:
                 self._lapsed.add(one.id)
         # rule lapse-anew: an end of before this lapse would count, and what was stored meanwhile be decided too late.
         self._asked, self._again_s = None, 0.0
-        log.info("the worker did not run for a while", seconds=round(late_s, 3), shards=len(self._doubted))
+        if self._doubted:
+            log.info("the worker did not run for a while", seconds=round(late_s, 3), shards=len(self._doubted))
 
     def took_in(self, owned: Owned) -> None:
         """Records of the shard have been read. Behind a lapse they may be old, and due already."""

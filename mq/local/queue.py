@@ -27,7 +27,7 @@ from mq.contract import (
 )
 from mq.errors import ClaimLost, OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
 from mq.local.ledger import Ledger
-from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, DeleteStep, TrimStep
+from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, DeleteStep, TrimStep, complete
 from mq.local.storage import Storage
 from mq.local.topic import Partition, Topic
 from mq.local.worker import LocalSink, LocalSource
@@ -93,7 +93,7 @@ class LocalQueue:
     def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
         future: Future[list[Position]] = Future()
         future.set_running_or_notify_cancel()
-        self.append_each([AppendRequest(records, partial(_complete, future))])
+        self.append_each([AppendRequest(records, partial(complete, future))])
         return future
 
     def append_each(self, requests: Sequence[AppendRequest]) -> None:
@@ -316,10 +316,3 @@ class _LocalClaim:
 
     def close(self) -> None:
         """A claim costs nothing."""
-
-
-def _complete(future: "Future[list[Position]]", outcome: list[Position] | BaseException) -> None:
-    if isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)

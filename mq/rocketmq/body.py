@@ -87,9 +87,10 @@ def _of_delivered(headers: Mapping[bytes, bytes | None]) -> Identity | None:
     return None
 
 
-def marked(member: BatchMember, mark: str) -> BatchMember:
-    """The member with a mark."""
-    return member._replace(properties=f"{MARK.decode()}\x01{mark}\x02{member.properties}")
+def marked(batch: Sequence[BatchMember], mark: str) -> list[BatchMember]:
+    """The batch, with the mark at its first member."""
+    first, *others = batch
+    return [first._replace(properties=f"{MARK.decode()}\x01{mark}\x02{first.properties}"), *others]
 
 
 def has_mark(message: StoredMessage, mark: str) -> bool:

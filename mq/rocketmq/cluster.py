@@ -156,10 +156,12 @@ class RocketmqCluster:
         names = map(self._names.back, self.all_wire_names())
         return {target: name for name in names if (target := self._names.names.target(name)) is not None}
 
-    def shards(self, look: Callable[[str], Mapping[str, Held]]) -> Iterator[tuple[Shard, Queue]]:
-        """All there are, with their journals. Where buffer or journal has lost a queue its shard is there still, and
-        stalls with what waits in the other. `look` is `held`, or `remembered`."""
-        for target, name in self.buffers().items():
+    def shards(
+        self, buffers: Mapping[str, str], look: Callable[[str], Mapping[str, Held]]
+    ) -> Iterator[tuple[Shard, Queue]]:
+        """All of the `buffers`, with their journals. Where buffer or journal has lost a queue its shard is there
+        still, and stalls with what waits in the other. `look` is `held`, or `remembered`."""
+        for target, name in buffers.items():
             if self._names.out(target) not in self._topology.seen:
                 self.remembered(self._names.out(target))  # to be known when one of its brokers is down
             journal, buffer = self._names.journal(target), look(self._names.out(name))

@@ -61,8 +61,7 @@ class Write(msgspec.Struct, array_like=True, frozen=True):
     def batch(self) -> list[BatchMember]:
         """The members, the first of them with the mark."""
         assert self.members is not None, "they are in their queue"
-        first, *others = (BatchMember(body, text) for body, text in self.members)
-        return [marked(first, self.mark), *others]
+        return marked([BatchMember(body, text) for body, text in self.members], self.mark)
 
 
 class Claimed(msgspec.Struct, tag="claimed", frozen=True):

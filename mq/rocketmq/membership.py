@@ -139,14 +139,15 @@ class SessionMembership:
     def _find(self) -> None:
         """What shards there are. Where a buffer has lost its journal it gets another, and its shards stall."""
         found: dict[str, dict[Shard, Queue]] = defaultdict(dict, {broker: {} for broker in self._members})
-        for shard, journal in self._cluster.shards(self._cluster.held):
+        buffers = self._cluster.buffers()
+        for shard, journal in self._cluster.shards(buffers, self._cluster.held):
             found[journal.broker][shard] = journal
         for broker, shards in found.items():
             if broker not in self._members:
                 self._members[broker] = self._member(broker)
             self._members[broker].know(shards)
         with_journal = {shard.topic for shards in found.values() for shard in shards}
-        for topic in sorted(self._cluster.buffers().keys() - with_journal):
+        for topic in sorted(buffers.keys() - with_journal):
             with _noting("a buffer has lost its journal", topic=topic):
                 self._buffers.tend(topic)
 

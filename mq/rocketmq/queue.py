@@ -306,7 +306,7 @@ class RocketmqQueue:
         do not answer soon is left out."""
         self._check()
         of_broker: dict[str, list[tuple[Shard, Queue]]] = defaultdict(list)
-        for shard, journal in self._cluster.shards(self._cluster.remembered):
+        for shard, journal in self._cluster.shards(self._cluster.buffers(), self._cluster.remembered):
             of_broker[journal.broker].append((shard, journal))
         until_s = self._clock.monotonic_s() + OWNERS_S / 2  # what is found by then is in time
         asked = [self._asking.submit(self._owners_of, journals, until_s) for journals in of_broker.values()]

@@ -230,8 +230,7 @@ class RocketmqSink:
             before = sum(len(batches) for batches in part.rounds[:number])
             for batch, write in zip(part.rounds[number], part.step.writes[before:], strict=False):
                 if not batch.is_rows:
-                    first, *others = batch.members
-                    sends.append((part, batch._replace(members=[marked(first, write.mark), *others])))
+                    sends.append((part, batch._replace(members=marked(batch.members, write.mark))))
         self._sender.send_all(parts, sends, self._landed)
 
     def _landed(self, part: Part, batch: QueueBatch, sent: Sent) -> None:

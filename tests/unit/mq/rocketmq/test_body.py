@@ -60,7 +60,7 @@ def test_a_mark_is_no_part_of_the_record(
     key: bytes | None, value: bytes | None, headers: list[tuple[bytes, bytes | None]]
 ) -> None:
     body = encode_body(key, value, headers)
-    message = stored(marked(to_member(body), "orders/a:0/1/2/0"))
+    message = stored(marked([to_member(body)], "orders/a:0/1/2/0")[0])
     assert (to_body(message), has_mark(message, "orders/a:0/1/2/0")) == (body, True)
     assert not has_mark(message, "orders/a:0/1/2/1")
     assert not has_mark(message, "orders/a:0/1/2/")

@@ -35,6 +35,11 @@ class Scene:
             self.worker.cursor = replace(cursor, next_offset=cursor.next_offset + 1)
             self.worker.commit(name)
 
+    def commit_refused(self, name: bytes) -> None:
+        """A step that is written down, and has not happened."""
+        with self.refusing(TARGET, NotAllowed(16, "", "")), pytest.raises(DeliveryRefused):
+            self.commit(name)
+
     def wait(self, seconds: float) -> None:
         self.worker.clock.advance(round(1000 * seconds))
 
@@ -125,8 +130,7 @@ def test_a_crash_loses_no_rows_that_waited() -> None:
 def test_a_step_that_has_not_happened_takes_no_rows_of_others_with_it() -> None:
     scene = Scene()
     scene.commit(b"1", b"2")
-    with scene.refusing(TARGET, NotAllowed(16, "", "")), pytest.raises(DeliveryRefused):
-        scene.commit(b"3")
+    scene.commit_refused(b"3")
     scene.taken_over()
     assert scene.rows == scene.delivered == [b"0", b"1", b"2"]
 
@@ -135,8 +139,7 @@ def test_rows_that_are_stored_when_a_step_has_not_happened_do_not_make_it_count(
     scene = Scene()
     scene.commit(b"1")
     last = scene.worker.cursor
-    with scene.refusing(TARGET, NotAllowed(16, "", "")), pytest.raises(DeliveryRefused):
-        scene.commit(b"2")
+    scene.commit_refused(b"2")
     scene.wait(LATE_S)
     scene.worker.rows.store_late()
     scene.worker.session.end()
@@ -170,8 +173,7 @@ def test_a_shard_that_is_released_behind_a_step_that_has_not_happened_has_the_cu
     scene = Scene()
     scene.commit(b"1")
     last = scene.worker.cursor
-    with scene.refusing(TARGET, NotAllowed(16, "", "")), pytest.raises(DeliveryRefused):
-        scene.commit(b"2")
+    scene.commit_refused(b"2")
     scene.worker.ownership.release(scene.worker.take())
     scene.broker.show(JOURNAL, 1 << 20)
     assert Worker("second", scene.broker).take().last == last

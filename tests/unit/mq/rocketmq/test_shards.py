@@ -38,7 +38,7 @@ def on(permission: int = 6, *, acts: bool = False, **queues: int) -> Route:
 
 
 def shards(found: RocketmqCluster) -> list[str]:
-    return [shard.partition for shard, _ in found.shards(found.held)]
+    return [shard.partition for shard, _ in found.shards(found.buffers(), found.held)]
 
 
 def test_a_shard_stays_where_its_buffer_or_its_journal_has_lost_a_queue() -> None:
@@ -52,7 +52,7 @@ def test_a_buffer_that_is_being_made_has_no_shards_yet() -> None:
 
 def test_each_shard_has_its_journal() -> None:
     found = cluster(buffer=on(a=1), journal=on(a=1))
-    assert list(found.shards(found.remembered)) == [(Shard("orders", "a:0"), (JOURNAL, "a", 0))]
+    assert list(found.shards(found.buffers(), found.remembered)) == [(Shard("orders", "a:0"), (JOURNAL, "a", 0))]
 
 
 def test_a_right_that_name_servers_take_from_a_broker_without_a_master_is_no_trouble_of_the_topics() -> None:
