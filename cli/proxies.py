@@ -29,6 +29,7 @@ def kafka_proxy(
     """Not started yet. `accepted`, `unheeded` and `full` are those of the whole process. Raises ConfigError."""
     try:
         from cli.proxy_thread import ProxyThread
+        from proxy.kafka.frontend.server import Server
         from proxy.kafka.hub import open_hub
         from proxy.kafka.metrics import ProxyMetrics
     except ModuleNotFoundError as error:
@@ -37,14 +38,15 @@ def kafka_proxy(
         ) from error
     proxy_settings = _proxy_settings(settings)
     metrics = ProxyMetrics(registry, accepted, unheeded)
-    return ProxyThread(lambda: open_hub(proxy_settings, admin, metrics, clock, full))
+    return ProxyThread(lambda: Server(open_hub(proxy_settings, admin, metrics, clock, full)), "kafka-proxy")
 
 
 def _proxy_settings(settings: Settings) -> "ProxySettings":
     from kafkawire.client.address import parse_servers
-    from proxy.kafka.access import read_access, read_listener
-    from proxy.kafka.limits import Limits
+    from proxy.kafka.access import read_access
+    from proxy.kafka.limits import KafkaLimits
     from proxy.kafka.settings import ProxySettings
+    from proxy.tls import read_listener
 
     given = settings.proxy.kafka
     return ProxySettings(
@@ -60,9 +62,9 @@ def _proxy_settings(settings: Settings) -> "ProxySettings":
         refuse_unknown=settings.delay.unknown == "refuse",
         node_id_base=given.node_id_base,
         nodes_max=given.nodes_max,
-        listener_tls=read_listener(given.certfile, given.keyfile),
+        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.kafka.certfile"),
         frame_bytes_max=given.frame_bytes_max,
-        limits=Limits(
+        limits=KafkaLimits(
             login_frame_bytes_max=given.login_frame_bytes_max,
             login_timeout_s=given.login_timeout / 1000,
             held_bytes_max=given.held_bytes_max,
