@@ -8,18 +8,16 @@ Lateness is by the broker's clock, which stamps what it stores: no reader takes 
 the broker, for the whole way of a message.
 """
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from statistics import median
 from typing import NamedTuple
 
 from bench.on_rocketmq.place import Place
-from bench.processes.child import Child, child
+from bench.on_rocketmq.rig import on_broker, send, working
+from bench.processes.child import Child
 from bench.report import Report, Target, cpu_s_of
 from delayline.clock import SystemClock
-from tests.brokers.distribution import Unavailable
 from tests.brokers.rocketmq import RocketMq
 
 MESSAGES, STEADY_S = 200_000, 60
@@ -53,13 +51,7 @@ def run(scale: float) -> Report:
     """About fifteen minutes at scale 1."""
     report = Report("B16 lateness on RocketMQ, beside its own timer and levels, 8 queues")
     report.notes.append(f"Medians of {ROUNDS} rounds in turns; the first {WARM_S} s are judged for being early only.")
-    try:
-        with closing(RocketMq(java_options=(), properties={"timerFlushIntervalMs": "1000"})) as server:
-            server.start()
-            _measure(report, server, scale)
-    except Unavailable as reason:
-        report.notes.append(f"skipped: {reason}")
-    return report
+    return on_broker(report, lambda server: _measure(report, server, scale))
 
 
 def _measure(report: Report, server: RocketMq, scale: float) -> None:
@@ -100,19 +92,11 @@ def _instant(server: RocketMq, way: str, count: int) -> Round:
 def _round(server: RocketMq, way: str, count: int, per_s: int, ahead_ms: tuple[int, int], warm: int) -> Round:
     """The first `warm` messages do not count for lateness. Raises RuntimeError where one is missing, or twice."""
     place = Place.make(server.settings.name_servers[0])
-    with _working(place) if way == "buffer" else nullcontext() as worker:
+    with working(place) if way == "buffer" else nullcontext() as worker:
         before_s = _cpu_s(server, worker)
-        given: dict[str, object] = {
-            "way": way,
-            "servers": place.servers,
-            "namespace": place.namespace,
-            "topic": place.topic,
-        }
-        given |= {"count": count, "per_s": per_s, "delay_ms_min": ahead_ms[0], "delay_ms_max": ahead_ms[1]}
-        with child("on_rocketmq.sender", **given) as sender:
-            sender.wait_ready()
-            if ahead_ms[0] == ahead_ms[1] and _CLOCK.now_ms() >= ahead_ms[0]:
-                raise RuntimeError("the instant came before everything was accepted")
+        send(way, place, count, per_s, ahead_ms)
+        if ahead_ms[0] == ahead_ms[1] and _CLOCK.now_ms() >= ahead_ms[0]:
+            raise RuntimeError("the instant came before everything was accepted")
         place.wait_for(count, QUIET_S)
         broker_s, worker_s = (after - before for after, before in zip(_cpu_s(server, worker), before_s, strict=True))
     found = sorted(place.delivered())
@@ -120,18 +104,6 @@ def _round(server: RocketMq, way: str, count: int, per_s: int, ahead_ms: tuple[i
         raise RuntimeError(f"{NAMES[way]}: {len(found):,} deliveries of {count:,} messages")
     late_ms = [one.stored_ms - one.due_ms for one in found]
     return Round(sorted(late_ms[warm:]), sum(late < 0 for late in late_ms), count, broker_s, worker_s)
-
-
-@contextmanager
-def _working(place: Place) -> Iterator[Child]:
-    """The worker on the topic, at work and caught up."""
-    with (
-        tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder,
-        child("on_rocketmq.worker", **asdict(place), folder=folder) as worker,
-    ):
-        worker.wait_ready()
-        worker.wait_ready()
-        yield worker
 
 
 def _cpu_s(server: RocketMq, worker: Child | None) -> tuple[float, float]:

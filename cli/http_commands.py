@@ -93,7 +93,9 @@ def send(
         typer.Option(help="Your name for this one command: repeat it with the same name, and nothing more is sent."),
     ] = None,
     key: Annotated[str | None, typer.Option(help="Messages with one key keep their order in one partition.")] = None,
-    partition: Annotated[int | None, typer.Option(help="Instead of a key.")] = None,
+    partition: Annotated[
+        str | None, typer.Option(help="Instead of a key: a number, or a name as answers have it.")
+    ] = None,
     header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, may be repeated.")] = None,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
@@ -115,13 +117,18 @@ def send(
         on_conflict=on_conflict,
     )
     body: dict[str, Any] = {**_value(value), "headers": _headers(header or [])}
-    optional = {"key": key, "partition": partition, "schedule": schedule}
+    optional = {"key": key, "partition": partition_given(partition), "schedule": schedule}
     body |= {name: given for name, given in optional.items() if given not in (None, {})}
     answer = HttpClient(url).post(topic_path(topic, "/messages"), body, idempotency_key=idempotency_key)
     if as_json:
         show_json(answer)
     else:
         typer.echo(_sent(answer))
+
+
+def partition_given(text: str | None) -> int | str | None:
+    """A number where it is one: names of partitions never are."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def preview(
@@ -172,7 +179,7 @@ def _sent(answer: dict[str, Any]) -> str:
 
 def tail(
     topic: str,
-    partition: Annotated[int | None, typer.Option(help="Only this partition.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Only this partition: a number, or a name.")] = None,
     offset: Annotated[int | None, typer.Option(help="From this offset on (needs --partition).")] = None,
     limit: Annotated[int, typer.Option(min=0, max=1000, help="How many of the newest to show first.")] = 10,
     follow: Annotated[bool, typer.Option(help="Wait for more.")] = True,

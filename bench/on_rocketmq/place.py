@@ -1,7 +1,7 @@
 """A topic on the only broker, with a namespace of its own, and what has been delivered into it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import uuid4
@@ -64,21 +64,28 @@ class Place:
         seen, until_s = 0, _CLOCK.monotonic_s() + timeout_s
         with self.client() as client:
             while seen < count:
-                now = sum(client.broker.max_offset(queue) for queue in self.queues)
+                now = sum(self._ends(client))
                 if now > seen:
                     seen, until_s = now, _CLOCK.monotonic_s() + timeout_s
                 elif _CLOCK.monotonic_s() > until_s:
                     raise RuntimeError(f"{self.topic}: {count - seen:,} messages are missing after {timeout_s:.0f} s")
                 time.sleep(POLL_S)
 
-    def delivered(self) -> Iterator[Delivered]:
-        """All of them, queue by queue."""
+    def ends(self) -> list[int]:
+        """How many messages each queue holds."""
         with self.client() as client:
-            for queue in self.queues:
-                offset, end = 0, client.broker.max_offset(queue)
+            return self._ends(client)
+
+    def delivered(self, first: Sequence[int] = (0,) * QUEUES) -> Iterator[Delivered]:
+        """All of them, queue by queue, or those from these offsets on."""
+        with self.client() as client:
+            for queue, offset, end in zip(self.queues, first, self._ends(client), strict=True):
                 while offset < end:
                     pulled = client.broker.pull(queue, offset)
                     offset = pulled.next_offset
                     for message in pulled.messages:
                         found = decode_properties(message.properties)
                         yield Delivered(found["KEYS"], int(found[DUE]), message.stored_ms)
+
+    def _ends(self, client: Client) -> list[int]:
+        return [client.broker.max_offset(queue) for queue in self.queues]
