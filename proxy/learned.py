@@ -6,6 +6,9 @@ from typing import Generic, TypeVar
 
 from delayline.clock import Clock
 
+TOPICS_MAX = 10_000
+"""Clients may name topics that there are not; those that were learned first are forgotten."""
+
 T = TypeVar("T")
 
 Learn = Callable[[str], Awaitable[tuple[T, float]]]
@@ -13,7 +16,7 @@ Learn = Callable[[str], Awaitable[tuple[T, float]]]
 
 
 class Learned(Generic[T]):
-    """On one event loop; bounded by the topics that are asked for."""
+    """On one event loop."""
 
     def __init__(self, learn: Learn[T], clock: Clock) -> None:
         self._learn_one = learn
@@ -59,4 +62,7 @@ class Learned(Generic[T]):
 
     async def _learn(self, topic: str) -> None:
         found, believed_s = await self._learn_one(topic)
+        self._known.pop(topic, None)
+        while len(self._known) >= TOPICS_MAX:
+            del self._known[next(iter(self._known))]
         self._known[topic] = self._clock.monotonic_s() + believed_s, found

@@ -19,7 +19,7 @@ from delayline.names import Names
 from delayline.questions.inquiry import WAITING, Found, Gone, Owners, OwnerUnavailable, State
 from delayline.records.message import MessageId, Shard
 from delayline.records.record import decode_body, encode_body
-from mq.contract import Append, Client
+from mq.contract import Append, Client, LogRecord
 from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueError, TopicUnknown
 from mq.rocketmq.naming import Place
 from proxy.rocketmq.sends.request import RemotingRefusal
@@ -30,9 +30,13 @@ from rocketmq.wire.command import Command
 from rocketmq.wire.headers.send import RecallMessage
 from rocketmq.wire.ids import RecallHandle, decode_recall_handle
 
-_NOWHERE = (TopicUnknown, PartitionUnknown, OffsetOutOfRange)
+READ_TRIES, READ_PAUSE_S = 10, 0.05
+"""A record can be read milliseconds after its send was answered."""
 
 T = TypeVar("T")
+
+
+NO_SUCH = "there is no such message"
 
 
 class Wanted(NamedTuple):
@@ -46,7 +50,7 @@ class Wanted(NamedTuple):
 class _Refused(Exception):
     """Ends a recall."""
 
-    def __init__(self, code: int, remark: str) -> None:
+    def __init__(self, remark: str, code: int = Answer.ILLEGAL_OPERATION) -> None:
         super().__init__(remark)
         self.refusal = RemotingRefusal(code, f"recall failed, {remark}")
 
@@ -87,32 +91,51 @@ class Recalls:
     async def recall(self, wanted: Wanted) -> RemotingRefusal | None:
         """None: it is cancelled, and will never be delivered."""
         try:
-            message_id = await asyncio.to_thread(self._message_id, wanted)
+            message_id = await asyncio.wait_for(self._message_id(wanted), self._settings.recall_s)
             found = await self._asked(self._owners.find(message_id))
-            if found is not None and _is_waiting(found):
+            if isinstance(found, Found) and found.state in WAITING:
                 await self._cancel(message_id)
-                return None
+            else:
+                _check_cancelled(found)
         except _Refused as error:
             return error.refusal
         except (OwnerUnavailable, TimeoutError, QueueError) as error:
             return RemotingRefusal(
                 Answer.SERVICE_NOT_AVAILABLE, f"recall failed, {str(error) or 'no owner has answered'}"
             )
-        return None if isinstance(found, Found) and found.state is State.CANCELLED else _too_late(found)
+        return None
 
-    def _message_id(self, wanted: Wanted) -> MessageId:
-        """Blocks. Raises _Refused, QueueError."""
-        topic, partition = wanted.shard
+    async def _message_id(self, wanted: Wanted) -> MessageId:
+        """Raises _Refused, QueueError."""
+        topic = wanted.shard.topic
         if not self._settings.is_delay_enabled(topic):
-            raise _Refused(Answer.TOPIC_NOT_EXIST, f"the topic[{topic}] takes no delays")
+            raise _Refused(f"the topic[{topic}] takes no delays", Answer.TOPIC_NOT_EXIST)
+        for _ in range(READ_TRIES):
+            if (record := await asyncio.to_thread(self._record, wanted)) is not None:
+                return self._id_of(wanted, record)
+            await asyncio.sleep(READ_PAUSE_S)
+        raise _Refused(NO_SUCH)
+
+    def _record(self, wanted: Wanted) -> LogRecord | None:
+        """None where it cannot be read, yet or any more. Blocks. Raises _Refused, QueueError."""
+        topic, partition = wanted.shard
         try:
-            (record,) = self._client.read(self._names.buffer(topic), partition, wanted.offset, 1)
-            found = read(record.body, record.appended_at_ms, self._settings.rules_for(topic))
+            found = self._client.read(self._names.buffer(topic), partition, wanted.offset, 1)
+        except (TopicUnknown, PartitionUnknown) as error:
+            raise _Refused(NO_SUCH) from error
+        except OffsetOutOfRange:
+            return None
+        return found[0] if found else None
+
+    def _id_of(self, wanted: Wanted, record: LogRecord) -> MessageId:
+        """Raises _Refused."""
+        try:
+            found = read(record.body, record.appended_at_ms, self._settings.rules_for(wanted.shard.topic))
             headers = dict(decode_body(record.body).headers)
-        except (*_NOWHERE, MalformedRecord, UnknownFormat, ValueError) as error:
-            raise _Refused(Answer.ILLEGAL_OPERATION, "there is no such message") from error
+        except (MalformedRecord, UnknownFormat) as error:
+            raise _Refused(NO_SUCH) from error
         if not isinstance(found, Message) or headers.get(b"UNIQ_KEY") != wanted.unique_key.encode():
-            raise _Refused(Answer.ILLEGAL_OPERATION, "there is no such message")
+            raise _Refused(NO_SUCH)
         return MessageId(wanted.shard, wanted.offset, found.due_ms)
 
     async def _cancel(self, message_id: MessageId) -> None:
@@ -123,21 +146,16 @@ class Recalls:
         (position,) = await self._asked(self._client.append([append]))
         resolution = await self._asked(self._owners.decided(shard, position.offset))
         if resolution.outcome is not Outcome.APPLIED:
-            found = await self._asked(self._owners.find(message_id))
-            if not isinstance(found, Found) or found.state is not State.CANCELLED:
-                raise _Refused(*_too_late(found))
+            _check_cancelled(await self._asked(self._owners.find(message_id)))
 
     async def _asked(self, future: "Future[T]") -> T:
         """Raises TimeoutError, and what the future does."""
         return await asyncio.wait_for(asyncio.wrap_future(future), self._settings.recall_s)
 
 
-def _is_waiting(found: Found | Gone) -> bool:
-    return isinstance(found, Found) and found.state in WAITING
-
-
-def _too_late(found: Found | Gone | None) -> RemotingRefusal:
-    """As RocketMQ refuses a handle whose time has passed."""
-    if isinstance(found, Found):
-        return RemotingRefusal(Answer.ILLEGAL_OPERATION, f"recall failed, the message is {found.state.value}")
-    return RemotingRefusal(Answer.ILLEGAL_OPERATION, "recall failed, timestamp invalid: the message has ended")
+def _check_cancelled(found: Found | Gone | None) -> None:
+    """As RocketMQ refuses a handle whose time has passed: raises _Refused."""
+    if not isinstance(found, Found):
+        raise _Refused("timestamp invalid: the message has ended")
+    if found.state is not State.CANCELLED:
+        raise _Refused(f"the message is {found.state.value}")

@@ -16,7 +16,7 @@ from delayline.clock import SystemClock
 from delayline.names import Names
 from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, LogRecord, Position
-from mq.errors import QueueError
+from mq.errors import OffsetOutOfRange, QueueError
 from mq.rocketmq.naming import WireNames
 from proxy.limits import Limits
 from proxy.rocketmq.frontend.server import RocketmqServer
@@ -49,6 +49,7 @@ class Queue:
         self.ready = Event()
         self.ready.set()
         self.records: dict[tuple[str, str, int], LogRecord] = {}
+        self.unread = 0  # reads that find nothing yet
         self.appended: list[Append] = []
 
     def ensure_buffer(self, name: str, rules: Rules) -> None:
@@ -59,6 +60,9 @@ class Queue:
 
     def read(self, topic: str, partition: str, offset: int, records_max: int) -> list[LogRecord]:
         found = self.records.get((topic, partition, offset))
+        if self.unread:
+            self.unread -= 1
+            raise OffsetOutOfRange("not yet")
         return [] if found is None else [found]
 
     def append(self, records: list[Append]) -> "Future[list[Position]]":

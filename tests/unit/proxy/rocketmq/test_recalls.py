@@ -89,6 +89,11 @@ def test_a_message_that_waits_is_cancelled_by_its_id(scene: Scene) -> None:
     assert scene.count("delayline_rocketmq_proxy_recalls_total", {"code": "0"}) == 1
 
 
+def test_a_message_that_cannot_be_read_yet_is_waited_for(scene: Scene) -> None:
+    scene.queue.unread = 2
+    assert answered(scene, Owners([found(State.PENDING)], [APPLIED])).code == 0
+
+
 @pytest.mark.parametrize(
     ("finds", "decides", "code"),
     [
