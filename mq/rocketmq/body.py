@@ -62,7 +62,17 @@ def to_member(
 ) -> BatchMember:
     """`identity` is for what goes straight to its topic. Hot: once per message. Raises MalformedRecord for what is no
     record, InvalidRequest for headers that are larger than a message's properties may be."""
-    key, value, headers = decode_body(body)
+    return member_of(*decode_body(body), identity, properties_bytes_max)
+
+
+def member_of(
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[Header],
+    identity: Identity | None = None,
+    properties_bytes_max: int = PROPERTIES_BYTES_MAX,
+) -> BatchMember:
+    """Of a record's parts. Hot. Raises InvalidRequest."""
     found = dict(headers)
     if not NAMES.isdisjoint(found):  # a consumer may send on what it has received
         headers = [header for header in headers if not is_added(*header)]

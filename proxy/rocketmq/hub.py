@@ -4,6 +4,7 @@ import ssl
 from asyncio import Protocol, get_running_loop, timeout
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from delayline.clock import Clock
 from delayline.questions.inquiry import Owners
@@ -16,6 +17,7 @@ from proxy.rocketmq.recall import Recalls
 from proxy.rocketmq.sends.buffers import Buffers
 from proxy.rocketmq.sends.screen import SendScreen
 from proxy.rocketmq.sends.split import SendSplitter
+from proxy.rocketmq.sends.topics import KindOf, kinds
 from proxy.rocketmq.settings import RocketmqProxySettings
 from rocketmq.clock import MachineClock
 from rocketmq.wire.ids import UniqueKeys
@@ -37,6 +39,7 @@ class RocketmqHub:
     recalls: Recalls
     budget: Budget
     full: Full
+    kind_of: KindOf
     buffer_of: Callable[[str], str]  # its name in RocketMQ
 
     async def dial(self, address: Address, protocol: Protocol) -> None:
@@ -63,6 +66,7 @@ def open_hub(
     wire_names = settings.wire_names
     names = wire_names.names
 
+    @lru_cache(1000)
     def buffer_of(topic: str) -> str:
         return wire_names.out(names.buffer(topic))
 
@@ -84,5 +88,6 @@ def open_hub(
         Recalls(settings, names, queue, owners),
         Budget(settings.limits.held_bytes_max, metrics.held_bytes),
         full,
+        kinds(wire_names, settings.is_delay_enabled),
         buffer_of,
     )

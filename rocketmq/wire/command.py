@@ -110,12 +110,27 @@ def encode_frame(command: Command) -> tuple[bytes, ...]:
     return frame((head, header, command.body) if command.body else (head, header))  # type: ignore[arg-type]
 
 
+_Value = str | int | float | bool | None
+
+
+class PeekedFields(msgspec.Struct):
+    """Of the ext fields, those that a proxy has to know of a send: in letters, and in long names."""
+
+    b: _Value = None
+    i: _Value = None
+    m: _Value = None
+    topic: _Value = None
+    properties: _Value = None
+    batch: _Value = None
+
+
 class Peeked(msgspec.Struct):
-    """What a proxy has to know of every frame."""
+    """What a proxy has to know of every frame. `fields` is None where the header has to be decoded for them."""
 
     code: int
     opaque: int = 0
     flag: int = 0
+    fields: PeekedFields | None = msgspec.field(name="extFields", default=None)
 
     @property
     def is_answer(self) -> bool:

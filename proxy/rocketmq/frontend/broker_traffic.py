@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 from proxy.rocketmq.recall import Wanted, wanted_of
 from proxy.rocketmq.sends.answers import refused
-from proxy.rocketmq.sends.request import SENDS, RemotingRefusal, Send, read_send
+from proxy.rocketmq.sends.request import SENDS, RemotingRefusal, Send, SendHead, head_of, read_send
 from proxy.rocketmq.sends.sender import NOT_SIGNED, Paid, Sends
+from proxy.rocketmq.sends.topics import TopicKind
 from rocketmq.errors import Malformed
 from rocketmq.wire.codes import Answer, Request
-from rocketmq.wire.command import Command, answer_to, decode_body, decode_frame, peek
+from rocketmq.wire.command import Command, answer_to, decode_frame, peek
 from rocketmq.wire.headers.send import RecallMessageAnswer
+from rocketmq.wire.properties import decode_properties
 
 if TYPE_CHECKING:
     from proxy.rocketmq.frontend.relay import FrameRelay
@@ -34,11 +36,10 @@ class BrokerTraffic:
         self._hub = hub
         self._relay = relay
         self._broker = broker
-        self._names = hub.settings.wire_names
         self._sends = Sends(hub, relay, broker)
         self._recalls = 0
         self._looked: Counter[str] = Counter()
-        self._wanted: Send | None = None  # its body is being gathered
+        self._is_send = False  # what is being gathered
 
     @property
     def is_busy(self) -> bool:
@@ -52,30 +53,26 @@ class BrokerTraffic:
         found = peek(head)
         if found.is_answer:
             return False
-        if found.code in SENDS:
-            self._wanted = read_send(decode_frame(head))
-            return self._wanted is not None and self._wants(self._wanted)
-        self._wanted = None
-        return found.code == Request.RECALL_MESSAGE
+        self._is_send = found.code in SENDS
+        if not self._is_send:
+            return found.code == Request.RECALL_MESSAGE
+        send = head_of(found, head)
+        return send is not None and self._wants(send)
 
-    def _wants(self, send: Send) -> bool:
+    def _wants(self, send: SendHead) -> bool:
         topic, screen = send.topic, self._hub.screen
-        if self._takes_delays(topic):
-            return send.is_batch or screen.concerns(topic, send.properties())
-        if not self._names.is_users(topic):
-            return self._is_hidden(topic)
+        match self._hub.kind_of(topic):
+            case TopicKind.DELAYED:
+                return send.is_batch or screen.concerns(topic, send.properties)
+            case TopicKind.RELAYED:
+                return False
+            case TopicKind.HIDDEN:
+                return True
         if screen.refuse_unknown:
-            return send.is_batch or screen.pass_by(topic, send.properties()) is not None
+            return send.is_batch or screen.pass_by(topic, decode_properties(send.properties)) is not None
         if not send.is_batch and self._is_turn(topic):
-            screen.pass_by(topic, send.properties())
+            screen.pass_by(topic, decode_properties(send.properties))
         return False
-
-    def _takes_delays(self, topic: str) -> bool:
-        """Never one of RocketMQ's own, of retries, dead letters and replies."""
-        return self._hub.settings.is_delay_enabled(topic) and self._names.is_users(topic)
-
-    def _is_hidden(self, topic: str) -> bool:
-        return self._names.names.is_hidden(self._names.back(topic))
 
     def _is_turn(self, topic: str) -> bool:
         number = self._looked[topic]
@@ -86,15 +83,23 @@ class BrokerTraffic:
 
     def request(self, payload: memoryview, paid: Paid) -> None:
         """One that is wanted, whole. Raises WireError."""
-        send, self._wanted = self._wanted, None
-        if send is None:
-            self._recall(decode_frame(payload), payload, paid)
-            return
-        send.command.body = decode_body(payload)
-        if (refusal := self._refusal(send)) is not None:
-            self._sends.refuse(send, refusal, paid)
-        elif not self._takes_delays(send.topic) or not self._sends.take(send, paid):
+        command = decode_frame(payload)
+        if not self._is_send:
+            self._recall(command, payload, paid)
+        elif (send := read_send(command)) is None or not self._taken(send, paid):
             self._pass_on(payload, paid)
+
+    def _taken(self, send: Send, paid: Paid) -> bool:
+        if self._hub.kind_of(send.topic) is TopicKind.DELAYED:
+            return self._sends.take(send, paid)
+        refusal = self._refusal(send)
+        if refusal is not None:
+            self._sends.refuse(send, refusal, paid)
+        return refusal is not None
+
+    def flush(self) -> None:
+        """All that was read in one go has been dealt with."""
+        self._sends.flush()
 
     def _pass_on(self, payload: memoryview, paid: Paid) -> None:
         self._relay.pass_on(payload)
@@ -102,9 +107,7 @@ class BrokerTraffic:
 
     def _refusal(self, send: Send) -> RemotingRefusal | None:
         """Of one to a topic that takes no delays."""
-        if self._takes_delays(send.topic):
-            return None
-        if self._is_hidden(send.topic):
+        if self._hub.kind_of(send.topic) is TopicKind.HIDDEN:
             return OURS
         try:
             members = send.members() if send.is_batch else ()

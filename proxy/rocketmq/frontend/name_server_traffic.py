@@ -42,6 +42,9 @@ class NameServerTraffic:
     def request(self, payload: memoryview, paid: Paid) -> None:
         raise AssertionError("none is wanted")
 
+    def flush(self) -> None:
+        """Nothing is gathered."""
+
     def wants_answer(self, head: memoryview) -> bool:
         found = peek(head)
         return found.is_answer and found.opaque in self._asked

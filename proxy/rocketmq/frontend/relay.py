@@ -48,6 +48,9 @@ class Traffic(Protocol):
     def request(self, payload: memoryview, paid: Paid) -> None:
         """`FrameRelay.release` is to be called when nothing is held of it any more."""
 
+    def flush(self) -> None:
+        """All that was read of the client in one go has been handed over."""
+
     def wants_answer(self, head: memoryview) -> bool:
         """The same of a server's."""
 
@@ -88,6 +91,7 @@ class FrameRelay:
         self._is_ready = False
         self._is_closed = False
         self._is_ending = False  # what has been read is carried out, and nothing new is
+        self._is_refusing = False  # and nothing more is read
         self._has_heard = False  # from the server, since the last look
         self._draining: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -219,7 +223,7 @@ class FrameRelay:
     # --- requests
 
     def _from_client(self, data: bytes) -> None:
-        if self._is_closed:
+        if self._is_closed or self._is_refusing:
             return
         if not self._is_ready:
             self._early.append(data)
@@ -231,11 +235,20 @@ class FrameRelay:
                 if isinstance(one, Passing):
                     self._server.write([one.data])
                 else:
-                    self._request(one.payload)
+                    self._traffic.request(one.payload, self._paid.popleft())
+            self._traffic.flush()
         except WireError as error:
-            if isinstance(error, FrameTooLarge):
-                self._hub.metrics.limited.labels("frame_bytes_max").inc()
-            self.close(str(error))
+            self._traffic.flush()
+            self._refuse_more(error)
+
+    def _refuse_more(self, error: WireError) -> None:
+        """What was read before is carried out."""
+        if isinstance(error, FrameTooLarge):
+            self._hub.metrics.limited.labels("frame_bytes_max").inc()
+        log.warning("connection ends", client=self.client.peer, target=self.target, reason=str(error))
+        self._is_refusing = True
+        self.client.hold("ending")
+        self._begin_to_drain()
 
     def _wants_request(self, head: memoryview, length: int) -> bool:
         wanted = self._traffic.wants_request(head)
@@ -244,9 +257,6 @@ class FrameRelay:
             if length > SMALL_BYTES:
                 self._held.pay(paid, length)
         return wanted
-
-    def _request(self, payload: memoryview) -> None:
-        self._traffic.request(payload, self._paid.popleft())
 
     # --- answers
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from proxy.rocketmq.sends.request import RemotingRefusal
 from proxy.rocketmq.sends.split import Buffered
-from rocketmq.errors import InvalidRequest, Malformed
-from rocketmq.wire.codes import STORED
+from rocketmq.errors import InvalidRequest
 from rocketmq.wire.command import Command, answer_to
 from rocketmq.wire.headers.send import SendMessageAnswer
 from rocketmq.wire.ids import RecallHandle
@@ -15,24 +14,35 @@ def refused(request: Command, refusal: RemotingRefusal) -> Command:
     return answer_to(request, refusal.code, remark=refusal.remark)
 
 
-def buffered_answer(sent: Buffered, answer: Command, broker: str, buffer: str) -> Command:
-    """The broker's answer to a send into the buffer, as one to a send into the topic: RocketMQ's own for a message
-    that it delays itself names the offset where the message waits, too. Of a single one it has the recall handle."""
-    if answer.code not in STORED:
-        answer.remark = answer.remark.replace(buffer, sent.topic)
-    elif sent.unique_key:
-        answer.fields = {**answer.fields, "transactionId": sent.unique_key, **_recall(sent, answer, broker)}
-    return answer
+def readdressed(
+    answer: Command, opaque: int, *, fields: Mapping[str, str] | None = None, remark: str | None = None
+) -> Command:
+    """The answer as one to the request with this number. Hot: once for each send."""
+    return Command(
+        *(answer.code, answer.fields if fields is None else fields, answer.body, opaque, answer.flag),
+        *(answer.remark if remark is None else remark, answer.language, answer.version, answer.encoding),
+    )
 
 
-def _recall(sent: Buffered, answer: Command, broker: str) -> Mapping[str, str]:
+def place_in(stored: SendMessageAnswer, place: int, sent: Buffered, broker: str) -> dict[str, str]:
+    """What the answer to a send has in the place of `stored`, that to the request with all messages, in which those
+    of the send begin at `place`. RocketMQ's own for a message that it delays itself names the offset where the
+    message waits, too. Of a single one it has the recall handle. Hot."""
+    offset = stored.queue_offset + place
+    ids = stored.msg_id.split(",")[place : place + sent.messages]
+    fields = {"queueOffset": str(offset), "msgId": ",".join(ids)}
+    if sent.unique_key:
+        fields["transactionId"] = sent.unique_key
+        fields |= _recall(sent, stored.queue_id, offset, broker)
+    return fields
+
+
+def _recall(sent: Buffered, queue_id: int, offset: int, broker: str) -> Mapping[str, str]:
     """Nothing where a broker's name has a space, which separates the parts of a handle."""
     if sent.due_ms is None:
         return {}
     try:
-        stored = SendMessageAnswer.from_fields(answer.fields)
-        where = (str(stored.queue_id), str(stored.queue_offset))
-        handle = RecallHandle(sent.topic, broker, sent.due_ms + 1, sent.unique_key, where)
+        handle = RecallHandle(sent.topic, broker, sent.due_ms + 1, sent.unique_key, (str(queue_id), str(offset)))
         return {"recallHandle": handle.encode()}
-    except (InvalidRequest, Malformed):
+    except InvalidRequest:
         return {}

@@ -5,6 +5,7 @@ become one of them first (`delays`). Which message is delayed follows from its t
 day only bounds how far ahead it may be due, and decides about moments that have passed.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,6 +21,11 @@ from proxy.rocketmq.sends import delays
 from proxy.rocketmq.sends.delays import delay_of
 from proxy.rocketmq.sends.request import RemotingRefusal
 from rocketmq.wire.codes import Answer
+from rocketmq.wire.properties import decode_properties
+
+HINTS = re.compile(r"elay|eliver|scheduler-", re.IGNORECASE)
+"""Every name of a directive, of RocketMQ's delays and of what only Delayline may write holds one of them; and so does
+nearly every name that is like one."""
 
 
 class Delayed(NamedTuple):
@@ -53,9 +59,12 @@ class SendScreen:
         self._unheeded = unheeded
         self.refuse_unknown = refuse_unknown
 
-    def concerns(self, topic: str, properties: Mapping[str, str]) -> bool:
-        """Whether a message to a topic that takes delays has to be looked at. Hot: once per send."""
-        rules = self._rules_for(topic)
+    def concerns(self, topic: str, text: str) -> bool:
+        """Whether a message with these properties, to a topic that takes delays, has to be looked at. Hot: once per
+        send."""
+        if HINTS.search(text) is None:
+            return self._rules_for(topic).default_delay_ms > 0
+        rules, properties = self._rules_for(topic), decode_properties(text)
         if rules.default_delay_ms or not delays.NAMES.isdisjoint(properties):
             return True
         return not names_of(rules.aliases).isdisjoint(properties) or bool(_like(properties, rules))

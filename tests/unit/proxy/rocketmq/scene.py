@@ -25,6 +25,7 @@ from proxy.rocketmq.metrics import RocketmqProxyMetrics
 from proxy.rocketmq.settings import RocketmqProxySettings
 from rocketmq.client.settings import ClientSettings
 from rocketmq.errors import WireError
+from rocketmq.wire.batch import decode_batch
 from rocketmq.wire.bodies import BrokerAddresses, QueueRange, Route, encode_cluster, encode_route
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command, answer_to, decode_frame, encode_frame
@@ -130,6 +131,7 @@ class Broker:
         self.peer = stack.enter_context(closing(ScriptedPeer(self._answer)))
         self.offsets: dict[str, int] = {}
         self.codes: dict[str, int] = {}  # answers by topic, other than success
+        self.refused_body = b""  # of a message that is illegal
         self.others: Callable[[PeerLink, Command], None] = lambda link, command: link.send(answer_to(command, 0))
 
     def _answer(self, link: PeerLink, command: Command) -> None:
@@ -139,11 +141,17 @@ class Broker:
             self.others(link, command)
             return
         topic = command.fields.get("b") or command.fields["topic"]
+        count = len(decode_batch(command.body)) if command.fields.get("m") == "true" else 1
         if code := self.codes.get(topic):
             answer = answer_to(command, code, remark=f"topic[{topic}] not exist")
+        elif self.refused_body and self.refused_body in bytes(command.body):
+            answer = answer_to(command, Answer.MESSAGE_ILLEGAL)
         else:
-            offset = self.offsets[topic] = self.offsets.get(topic, -1) + 1
-            stored = SendMessageAnswer("0A", int(command.fields.get("e") or 0), offset)
+            offset = self.offsets.get(topic, 0)
+            self.offsets[topic] = offset + count
+            queue = int(command.fields.get("e") or 0)
+            ids = ",".join(f"{topic}-{queue}-{offset + number}" for number in range(count))
+            stored = SendMessageAnswer(ids, queue, offset)
             answer = answer_to(command, 0, {**stored.to_fields(), "MSG_REGION": "r"})
         if not command.is_one_way:
             link.send(answer)

@@ -12,7 +12,7 @@ from rocketmq.client.settings import ClientSettings
 from rocketmq.wire.acl import AclCredentials
 from rocketmq.wire.batch import BatchMember, decode_batch, encode_batch, member
 from rocketmq.wire.codes import Answer, Request
-from rocketmq.wire.command import IS_ONE_WAY, Command, Encoding
+from rocketmq.wire.command import IS_ONE_WAY, Command, Encoding, encode_frame
 from rocketmq.wire.headers.send import SendMessage, SendMessageAnswer, SendMessageV2
 from rocketmq.wire.ids import decode_recall_handle
 from rocketmq.wire.properties import decode_properties, encode_properties
@@ -262,15 +262,37 @@ def test_where_unknown_names_are_refused_directives_need_a_topic_that_takes_them
         assert client.ask(one).code == code
 
 
-def test_the_same_number_twice_at_a_time_ends_the_connection(scene: Scene) -> None:
-    """Answers could not be distinguished."""
-    scene.queue.ready.clear()
+def test_sends_that_come_together_are_one_request_and_each_has_its_own_answer(scene: Scene) -> None:
     client = scene.open().client()
-    client.send(message(DELAY="1"), message(DELAY="2"))
-    scene.queue.ready.set()
-    seen = []
-    try:
-        while True:
-            seen.append(client.receive().opaque)
-    except EOFError:
-        assert len(seen) < 2
+    assert client.ask(message(DELAY="1")).code == 0
+    sends = [replace(message(body=b"%d" % number, DELAY="1"), opaque=100 + number) for number in range(3)]
+    other = send_of("orders", b"other", 0, encode_properties({"UNIQ_KEY": "K2", "DELAY": "1"}))
+    last = replace(message(), opaque=105)
+    client.send(*sends, replace(message(DELAY="abc"), opaque=103), replace(other, opaque=104), last)
+    answers = {one.opaque: one for one in (client.receive() for _ in range(6))}
+    assert [answers[number].code for number in range(100, 106)] == [0, 0, 0, 1, 0, 0]
+    stored = [SendMessageAnswer.from_fields(answers[number].fields) for number in (100, 101, 102, 104)]
+    handles = [decode_recall_handle(str(one.recall_handle)).more for one in stored]
+    assert handles == [(str(one.queue_id), str(one.queue_offset)) for one in stored]
+    assert [one.queue_offset - stored[0].queue_offset for one in stored[:3]] == [0, 1, 2]
+    assert len({one.msg_id for one in stored}) == 4
+    assert sorted(bytes(one.body) for one in buffered(scene)) == [b"0", b"1", b"2", b"other", b"x"]
+    assert scene.broker.topics().count(BUFFER) == 3
+
+
+def test_where_a_broker_refuses_several_together_each_has_its_own_answer(scene: Scene) -> None:
+    client = scene.open().client()
+    assert client.ask(message(DELAY="1")).code == 0
+    scene.broker.refused_body = b"bad"
+    sends = [replace(message(body=body, DELAY="1"), opaque=number) for number, body in enumerate((b"good", b"bad"))]
+    client.send(*sends)
+    assert {one.opaque: one.code for one in (client.receive(), client.receive())} == {0: 0, 1: 13}
+
+
+def test_what_came_whole_before_garbage_is_stored(scene: Scene) -> None:
+    client = scene.open().client()
+    assert client.ask(message(DELAY="1")).code == 0
+    frame = b"".join(encode_frame(replace(message(body=b"whole", DELAY="1"), opaque=9)))
+    client.channel.sendall(frame + b"\xff" * 8)
+    assert client.receive().opaque == 9
+    assert client.is_closed()
