@@ -18,5 +18,5 @@ def hole_in(offset: int, pulled: Pulled) -> range | None:
 
 
 def deleted(what: str, hole: range) -> str:
-    """What an error says; `what` names the queue."""
+    """The text of an error; `what` names the queue."""
     return f"{what}: offsets {hole.start} to {hole.stop} have been deleted"

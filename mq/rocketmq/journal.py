@@ -185,8 +185,9 @@ class Journals:
         self._warned: dict[Queue, int] = {}  # up to where foreign messages are reported; bounded by the shards
 
     def recall(self, queue: Queue) -> State:
-        """The state as it was read last, where nothing has been written since: one request. To find an owner by, who
-        answers for itself: a log that lost its end and grew again would be taken for the old one."""
+        """The state as it was read last, if the journal's end has not moved: one request. Good enough to find an owner,
+        which then checks its ownership itself. Never take over by it: a log that lost its end and grew back to the
+        same length looks unchanged."""
         known = self._recalled.get(queue)
         with self._cluster.translated_errors(f"reading the journal {queue.topic}"):
             if known is not None and known.end == self._reader.max_offset(queue):
