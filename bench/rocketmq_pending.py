@@ -16,7 +16,7 @@ from delayline.clock import SystemClock
 PENDING = 10_000_000
 BURST = 100_000
 ROUNDS = 5
-LOADED_PER_S, BURST_PER_S = 60_000, 20_000
+LOADED_PER_S, BURST_PER_S = 60_000, 8_000
 """The first is as fast as the sender goes; a burst is sent slower than it is accepted, well before its instant."""
 LEAD_S = 8.0
 FAR_MS = (3_600_000, 30 * 86_400_000)

@@ -210,9 +210,9 @@ class Sink(Protocol):
 
     def commit(self, batch: DispatchBatch) -> None:
         """Write each shard's part of the batch atomically and once: all of it or nothing. Blocks until all are
-        durable. After any error but CommitUnknown no part has been written; after that one each may have been, or
-        those of the shards that it names, and the others have been. (A transaction writes all parts or none; RocketMQ
-        has no transactions.)
+        durable. After CommitUnknown parts may have been written: if it names shards, only theirs are in doubt, and
+        the others have been written. After any other error nothing has been. (A transaction writes all parts or
+        none; RocketMQ has no transactions.)
 
         Refused as Fenced unless the cursor carries the owner epoch and the writer of the shard's committed cursor, or
         claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the

@@ -7,6 +7,7 @@ level    sent one by one with a delay level of a second
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -22,7 +23,9 @@ from tests.brokers.rocketmq import BROKER
 
 BODY_BYTES = 256
 TICK_S = 0.01
-UNDER_WAY = 2000
+UNDER_WAY = {"buffer": 50_000, "timer": 2_000, "level": 2_000}
+AT_ONCE = 8_000
+"""Messages that have been sent and not answered, and those of one tick, at most."""
 LEVEL, LEVEL_MS = "1", 1000
 """`messageDelayLevel` begins with a second."""
 _CLOCK = SystemClock()
@@ -44,7 +47,7 @@ def main(
 
     with place.client() as client:
         queue = RocketmqQueue(RocketmqSettings(name_servers=servers, namespace=namespace), _CLOCK)
-        _send_all(_way(way, place, queue, client, dice.randbytes(BODY_BYTES), due_ms), count, per_s)
+        _send_all(_way(way, place, queue, client, dice.randbytes(BODY_BYTES), due_ms), count, per_s, UNDER_WAY[way])
         report_ready()
         answer_questions()
         queue.close()
@@ -83,18 +86,23 @@ def _record(number: int, body: bytes, due_ms: int) -> bytes:
     return encode_body(b"%08d" % number, body, [(b"deliver-at", due), (DUE.encode(), due), (b"trace", b"t" * 55)])
 
 
-def _send_all(send: Send, count: int, per_s: int) -> None:
+def _send_all(send: Send, count: int, per_s: int, under_way_max: int) -> None:
     """Raises what the sends do."""
     start_s, sent = _CLOCK.monotonic_s(), 0
-    under_way: list[Future[Any]] = []
+    ticks: deque[tuple[int, list[Future[Any]]]] = deque()  # with how many had been sent before each
     while sent < count:
-        wanted = min(count, int((_CLOCK.monotonic_s() - start_s) * per_s))
-        under_way += send(range(sent, wanted))
+        wanted = min(count, sent + AT_ONCE, int((_CLOCK.monotonic_s() - start_s) * per_s))
+        ticks.append((sent, list(send(range(sent, wanted)))))
         sent = wanted
-        while len(under_way) > UNDER_WAY or (under_way and under_way[0].done()):
-            under_way.pop(0).result()
+        while ticks and (sent - ticks[0][0] > under_way_max or all(one.done() for one in ticks[0][1])):
+            _answered(ticks.popleft()[1])
         time.sleep(TICK_S)
-    for one in under_way:
+    for _, futures in ticks:
+        _answered(futures)
+
+
+def _answered(futures: Iterable[Future[Any]]) -> None:
+    for one in futures:
         one.result()
 
 

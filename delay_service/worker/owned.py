@@ -264,5 +264,17 @@ def backlog(index: ShardIndex, now_ms: int) -> int:
     passed = 0
     if first_ms // _MINUTE_MS < minute:
         passed, _ = index.histogram(Buckets(minute, 1, 0))
-    after = Key(max(first_ms, minute * _MINUTE_MS) - 1, _BEHIND_ALL)
-    return passed + sum(key.due_ms <= now_ms for key in index.keys(after, BACKLOG_COUNTED_MAX))
+    return passed + _due_in(index, Key(max(first_ms, minute * _MINUTE_MS) - 1, _BEHIND_ALL), now_ms)
+
+
+def _due_in(index: ShardIndex, after: Key, now_ms: int) -> int:
+    """Records above `after` that are due, counted in portions: mostly few of many that wait are."""
+    counted, portion = 0, 16
+    while counted < BACKLOG_COUNTED_MAX:
+        found = index.keys(after, min(portion, BACKLOG_COUNTED_MAX - counted))
+        due = sum(key.due_ms <= now_ms for key in found)
+        counted += due
+        if due < portion:
+            break
+        after, portion = found[-1], 4 * portion
+    return counted

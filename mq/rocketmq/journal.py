@@ -24,7 +24,8 @@ from delayline.process import logs
 from mq.errors import QueueUnavailable
 from mq.rocketmq.body import marked
 from mq.rocketmq.cluster import RocketmqCluster
-from rocketmq.client.broker import BrokerRequests, Pulled, PullStatus
+from mq.rocketmq.holes import deleted, hole_in
+from rocketmq.client.broker import BrokerRequests
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 from rocketmq.wire.stored import StoredMessage
@@ -184,8 +185,9 @@ class Journals:
         self._warned: dict[Queue, int] = {}  # up to where foreign messages are reported; bounded by the shards
 
     def recall(self, queue: Queue) -> State:
-        """The state as it was read last, where nothing has been written since: one request. To find an owner by, who
-        answers for itself: a log that lost its end and grew again would be taken for the old one."""
+        """The state as it was read last, if the journal's end has not moved: one request. Good enough to find an owner,
+        which then checks its ownership itself. Never take over by it: a log that lost its end and grew back to the
+        same length looks unchanged."""
         known = self._recalled.get(queue)
         with self._cluster.translated_errors(f"reading the journal {queue.topic}"):
             if known is not None and known.end == self._reader.max_offset(queue):
@@ -231,26 +233,19 @@ def read_messages_between(
     cluster: RocketmqCluster, reader: BrokerRequests, queue: Queue, begin: int, end: int
 ) -> list[StoredMessage]:
     """All of them, waiting for those that are stored and cannot be pulled yet. Raises QueueUnavailable; where the
-    queue does not have `begin` any more as well, or does not show what it has."""
+    queue does not have all of them any more as well, or does not show what it has."""
+    what = f"{queue.topic}, {queue.broker}:{queue.queue_id}"
     found: list[StoredMessage] = []
     empty = 0
     while begin < end:
         if empty > EMPTY_PULLS_MAX:
-            raise QueueUnavailable(
-                f"{queue.topic}, {queue.broker}:{queue.queue_id}: {begin} is stored, and cannot be read"
-            )
-        with cluster.translated_errors(f"reading {queue.topic}, {queue.broker}:{queue.queue_id}"):
+            raise QueueUnavailable(f"{what}: {begin} is stored, and cannot be read")
+        with cluster.translated_errors(f"reading {what}"):
             pulled = reader.pull(queue, begin, wait_s=0.1)
-        _check_held(queue, begin, pulled)
+        # rule read-whole: what is in the hole would count as never written: delivered twice.
+        if (hole := hole_in(begin, pulled)) is not None and hole.start < end:
+            raise QueueUnavailable(f"{deleted(what, hole)}, and what was delivered there cannot be known any more")
         found += [one for one in pulled.messages if one.queue_offset < end]
-        begin = found[-1].queue_offset + 1 if pulled.messages else begin
+        begin = pulled.messages[-1].queue_offset + 1 if pulled.messages else begin
         empty = 0 if pulled.messages else empty + 1
     return found
-
-
-def _check_held(queue: Queue, begin: int, pulled: Pulled) -> None:
-    if pulled.status is PullStatus.OFFSET_MOVED and begin < pulled.min_offset:
-        raise QueueUnavailable(
-            f"{queue.topic}, {queue.broker}:{queue.queue_id}: the log starts at {pulled.min_offset}, and what was "
-            f"delivered from {begin} on cannot be known any more"
-        )

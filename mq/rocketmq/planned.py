@@ -14,10 +14,11 @@ from mq.contract import LogRecord
 from mq.errors import OffsetOutOfRange, QueueError, QueueUnavailable
 from mq.rocketmq.body import to_body
 from mq.rocketmq.cluster import RocketmqCluster, TopicOnBrokers
+from mq.rocketmq.holes import deleted, hole_in
 from mq.rocketmq.journal import Journals
 from mq.rocketmq.naming import place_of
 from mq.rocketmq.settings import RocketmqSettings
-from rocketmq.client.broker import Pulled, PullStatus
+from rocketmq.client.broker import Pulled
 from rocketmq.client.client import Client
 from rocketmq.wire.bodies import Queue
 
@@ -115,13 +116,6 @@ class PlannedReads:
 
 def _whole(what: str, offset: int, pulled: Pulled) -> list[LogRecord]:
     """From `offset` on; nothing where the broker shows nothing there yet. Raises OffsetOutOfRange for a hole."""
-    if pulled.status is PullStatus.OFFSET_MOVED and offset < pulled.min_offset:
-        raise _deleted(what, offset, pulled.min_offset)
-    for expected, message in enumerate(pulled.messages, offset):
-        if message.queue_offset != expected:
-            raise _deleted(what, expected, message.queue_offset)
+    if (hole := hole_in(offset, pulled)) is not None:
+        raise OffsetOutOfRange(deleted(what, hole))
     return [LogRecord(one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages]
-
-
-def _deleted(what: str, start: int, end: int) -> OffsetOutOfRange:
-    return OffsetOutOfRange(f"{what}: offsets {start} to {end} have been deleted")

@@ -1,12 +1,13 @@
 """A worker's session with one broker: one connection, and an id under which the broker lists it while that lasts.
 
 It is what fences. Everything that a worker writes for the shards of a broker goes over the session's connection,
-which is never made again: a new one is another session. The broker drops the id from the group's list when the
-connection has ended (`ClientHousekeepingService`), by then it has read all that came over it, and what comes later
-comes to a closed socket: also where its owner was frozen, or cut off, and goes on. A list counts if it names the
-asker as well: a broker that has just started knows no session yet. It also has ids too many, for
-`channelExpiredTimeout`: of connections that ended before their last heartbeat was carried out. With every change of
-the group the broker is asked whether it can still write to each of them.
+which is never made again: a new one is another session. The broker removes the id from the group's list when the
+connection has ended (`ClientHousekeepingService`). By then it has read everything sent over it; what an owner that
+was frozen or cut off sends later meets a closed socket.
+
+A list counts only if it names the asker as well: a broker that has just started knows no session yet. For up to
+`channelExpiredTimeout` it may still contain sessions whose connections ended before their last heartbeat was carried
+out. So with every change of the group the broker is asked whether it can still write to each of them.
 
 What is left is what the broker has read and not carried out: `RocketmqSettings.landing_s`.
 """

@@ -20,6 +20,7 @@ from mq.errors import PartitionUnknown, QueueClosed, QueueError
 from mq.rocketmq import trouble
 from mq.rocketmq.body import to_body
 from mq.rocketmq.cluster import RocketmqCluster
+from mq.rocketmq.holes import deleted, hole_in
 from mq.rocketmq.naming import place_of
 from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.client.broker import BrokerRequests, Pulled, PullStatus
@@ -195,10 +196,15 @@ class RocketmqSource:
         reader.end = max(reader.end, pulled.max_offset)
         if pulled.status is PullStatus.OFFSET_MOVED:
             return self._moved(reader, pulled)
-        if pulled.messages:
-            self._brokers.heard(reader.queue.broker, pulled.messages[-1].stored_ms)
-            reader.waiting.extend((one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages)
-            reader.offset = pulled.messages[-1].queue_offset + 1
+        assert reader.offset is not None
+        hole = hole_in(reader.offset, pulled)
+        # rule read-hole: accepted messages of the hole would be passed over: lost without a word.
+        if hole is not None and hole.start == reader.offset:
+            return self._out_of_range(reader, deleted(".".join(reader.shard), hole))
+        if messages := pulled.messages[: None if hole is None else hole.start - reader.offset]:
+            self._brokers.heard(reader.queue.broker, messages[-1].stored_ms)
+            reader.waiting.extend((one.queue_offset, one.stored_ms, to_body(one)) for one in messages)
+            reader.offset += len(messages)
             if reader.offset >= pulled.max_offset:
                 reader.not_before_s = _next_tick_s(self._clock.monotonic_s())
         return None
@@ -208,8 +214,12 @@ class RocketmqSource:
         if not isinstance(trouble.queue_error(error, ""), PartitionUnknown):
             self._failed(reader, error)
             return None
+        return self._out_of_range(reader, f"{'.'.join(reader.shard)}: {error}")
+
+    def _out_of_range(self, reader: _QueueReader, detail: str) -> OutOfRange:
+        """Nothing is read before the next seek."""
         reader.offset = None
-        return OutOfRange(reader.shard, f"{'.'.join(reader.shard)}: {error}")
+        return OutOfRange(reader.shard, detail)
 
     def _moved(self, reader: _QueueReader, pulled: Pulled) -> Event | None:
         """The broker does not have the offset; it may be stored, and not be readable yet."""
@@ -222,9 +232,7 @@ class RocketmqSource:
             return None
         if start <= reader.offset <= end:
             return None
-        detail = f"{'.'.join(reader.shard)}: {reader.offset} is not within {start}..{end}"
-        reader.offset = None
-        return OutOfRange(reader.shard, detail)
+        return self._out_of_range(reader, f"{'.'.join(reader.shard)}: {reader.offset} is not within {start}..{end}")
 
     def _failed(self, reader: _QueueReader, error: Exception) -> None:
         reader.pulling = False

@@ -63,9 +63,7 @@ class NameServers:
         try:
             return self._asked_route(topic, min(PATIENCE_S, self._settings.request_timeout_s))
         except (Unreachable, AnswerLost) as error:
-            self.are_silent = True
-            self.stale_answers += 1
-            log.warning("an older route is used: %s", error, extra={"topic": topic})
+            self._fell_silent("route", error, topic)
             return known.route
 
     def master(self, topic: str, broker: str) -> str:
@@ -106,11 +104,18 @@ class NameServers:
         except (Unreachable, AnswerLost) as error:
             if known is None:
                 raise
-            self.stale_answers += 1
-            log.warning("an older list is used: %s", error)
+            self._fell_silent("list", error)
             return known
+        self.are_silent = False
         self._listed[request] = body
         return body
+
+    def _fell_silent(self, what: str, error: Exception, topic: str | None = None) -> None:
+        """Logged once, until one answers again."""
+        if not self.are_silent:
+            log.warning("an older %s is used: %s", what, error, extra={"topic": topic} if topic else None)
+        self.are_silent = True
+        self.stale_answers += 1
 
     def _asked_route(self, topic: str, timeout_s: float) -> Route:
         """Raises as `route` does, and forgets a topic that there is not any more. A name server knows a topic

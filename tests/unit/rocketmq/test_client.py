@@ -456,6 +456,23 @@ def test_an_older_route_is_used_while_no_name_server_answers(peers: Peers) -> No
             names.route("another")
 
 
+def test_a_silence_of_the_name_servers_is_logged_once(peers: Peers, caplog: pytest.LogCaptureFixture) -> None:
+    peer, clock = peers(serving()), ManualClock()
+    settings = replace(SETTINGS, name_servers=(peer.address,), request_timeout_s=0.1)
+    with closing(Links(settings, CLOCK, lambda _: None)) as links:
+        names, answer = NameServers(settings, links, clock), peer.script
+        names.route("topic")
+        before = names.cluster()
+        for silences in (1, 2):
+            peer.script = ignore
+            clock.advance(60_000)
+            assert [names.cluster() for _ in range(3)] == [before] * 3
+            names.route("topic")
+            assert [record.levelname for record in caplog.records] == ["WARNING"] * silences
+            peer.script = answer
+            assert names.cluster() == before
+
+
 def test_who_sends_never_waits_for_a_name_server_about_a_topic_that_is_known(peers: Peers) -> None:
     peer, clock = peers(serving()), ManualClock()
     settings = replace(SETTINGS, name_servers=(peer.address,), request_timeout_s=0.2)

@@ -322,6 +322,16 @@ def test_the_backlog_counts_what_is_due_and_not_delivered(bench: Bench) -> None:
     assert sample(bench, "delayline_due_backlog_messages", topic="orders") == 1
 
 
+@pytest.mark.parametrize("due", [0, 15, 16, 17, 80, 999, 1000, 1200])
+def test_the_backlog_counts_up_to_a_bound_in_portions(bench: Bench, due: int) -> None:
+    bench.turn()
+    bench.sink.fault = refuse
+    for number in range(1300):
+        bench.send(b"x", (b"delay-ms", b"%d" % (number // 3 if number < due else 500 + number)))
+    bench.turn()
+    assert backlog(bench.index.shard(ORDERS), bench.clock.now_ms() + 450) == min(due, 1000)
+
+
 def test_the_age_of_the_first_record_needed_is_reported(bench: Bench) -> None:
     with_settings(bench, trim_interval_s=0.0)
     bench.send(b"long", (b"delay-ms", b"7200000"))

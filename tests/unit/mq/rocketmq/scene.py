@@ -41,8 +41,8 @@ class Landing(NamedTuple):
 
 class BrokerInMemory:
     """Queues, the order in which all was stored, and who is a member. What is stored is `shown` in that order, when
-    a pull waits for it. Batches for `held_up` queues land with `land`; `refusing` ones are refused, and `slow` ones
-    answer with `answer`."""
+    a pull waits for it; what is `deleted` is passed over. Batches for `held_up` queues land with `land`; `refusing`
+    ones are refused, and `slow` ones answer with `answer`."""
 
     def __init__(self) -> None:
         self.queues: dict[Queue, list[BatchMember]] = defaultdict(list)
@@ -50,6 +50,7 @@ class BrokerInMemory:
         self.shown: dict[Queue, int] = defaultdict(int)
         self.members: list[str] = []
         self.connected: set[str] = set()
+        self.deleted: set[tuple[Queue, int]] = set()
         self.held_up: set[Queue] = set()
         self.refusing: dict[Queue, RocketmqError] = {}
         self.landing: list[Landing] = []
@@ -148,9 +149,10 @@ class Requests:
         return 0
 
     def pull(self, queue: Queue, offset: int, *, wait_s: float = 0.0) -> Pulled:
-        self._broker.show(queue, offset + 1)
+        self._broker.show(queue, offset + 1 + len(self._broker.deleted))
         end = self._broker.shown[queue]
-        found = [_stored(queue, at, self._broker.queues[queue][at]) for at in range(offset, end)]
+        kept = [at for at in range(offset, end) if (queue, at) not in self._broker.deleted]
+        found = [_stored(queue, at, self._broker.queues[queue][at]) for at in kept]
         status = PullStatus.FOUND if found else PullStatus.NOTHING_YET
         return Pulled(status, offset + len(found), 0, end, found)
 

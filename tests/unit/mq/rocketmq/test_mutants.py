@@ -6,7 +6,7 @@ import pytest
 
 from tests.mutation.mutant import Mutant, load
 from tests.mutation.operators import at, constant, drop, never, part, plus, value, without
-from tests.unit.mq.rocketmq import test_ownership, test_rows, test_topology
+from tests.unit.mq.rocketmq import test_ownership, test_rows, test_source, test_topology
 
 CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
     (
@@ -82,6 +82,16 @@ CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
         ),
         "scene.Ownership",
         test_rows.test_rows_that_are_stored_when_a_step_has_not_happened_do_not_make_it_count,
+    ),
+    (
+        Mutant("what is gone from a journal is passed over", "read-whole", never),
+        "scene.Journals",
+        test_ownership.test_a_journal_of_which_records_are_gone_is_not_read_past_them,
+    ),
+    (
+        Mutant("what is gone from a log is passed over", "read-hole", never),
+        "test_source.RocketmqSource",
+        test_source.test_a_shard_of_which_messages_are_gone_is_read_up_to_them_and_no_further,
     ),
     (
         Mutant("a topic is forgotten with its broker", "down-kept", drop),

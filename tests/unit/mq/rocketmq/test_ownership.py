@@ -55,6 +55,30 @@ def test_what_is_stored_and_not_shown_yet_is_read_back() -> None:
     assert broker.bodies(TARGET) == broker.bodies(AUDIT) == [b"m"]
 
 
+def test_what_was_deleted_from_a_queue_is_not_taken_for_never_written() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    assert takes(first)
+    broker.refusing = {AUDIT: Refused(1, "", "")}
+    fails(first, b"m")
+    broker.refusing = {}
+    broker.store(TARGET, broker.queues[TARGET][:])
+    broker.queues[TARGET][1] = broker.queues[TARGET][1]._replace(body=b"another", properties="")
+    broker.deleted = {(TARGET, 0)}
+    assert not takes(second)
+    assert broker.bodies(TARGET) == [b"m", b"another"]
+
+
+def test_a_journal_of_which_records_are_gone_is_not_read_past_them() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    assert takes(first)
+    assert fails(first, b"m") is None
+    first.session.end()
+    broker.deleted = {(JOURNAL, len(broker.queues[JOURNAL]) - 2)}
+    assert not takes(second)
+
+
 def test_of_two_that_claim_at_once_the_first_in_the_journal_has_the_shard() -> None:
     broker = BrokerInMemory()
     second = Worker("second", broker)

@@ -1,5 +1,6 @@
 """How a worker reads its shards on RocketMQ: one pull at a time, and when the next one follows."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from delayline.clock import ManualClock
 from delayline.records.message import Shard
 from mq.broker_clock import BrokerClock
-from mq.contract import Assigned, Fetched
+from mq.contract import Assigned, Fetched, OutOfRange
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.source import TICK_S, RocketmqSource
 from rocketmq.client.broker import Pulled, PullStatus
@@ -30,11 +31,15 @@ class Pulls:
         self.waiting[queue.queue_id] = offset, future
         return future
 
-    def answer(self, number: int, end: int) -> None:
-        """With one message, where the queue ends at `end`."""
+    def answer(self, number: int, end: int, offsets: Sequence[int] = ()) -> None:
+        """With one message, or those at the `offsets`, where the queue ends at `end`."""
         offset, future = self.waiting.pop(number)
-        message = StoredMessage("orders", number, offset, 0, b"x", b"", 0, 0, 0, b"", 0, 0, b"", 0, 0, 0, 0)
-        future.set_result(Pulled(PullStatus.FOUND, offset + 1, 0, end, [message]))
+        messages = [message_at(number, at) for at in offsets or (offset,)]
+        future.set_result(Pulled(PullStatus.FOUND, messages[-1].queue_offset + 1, 0, end, messages))
+
+
+def message_at(number: int, offset: int) -> StoredMessage:
+    return StoredMessage("orders", number, offset, 0, b"x", b"", 0, 0, 0, b"", 0, 0, b"", 0, 0, 0, 0)
 
 
 class Scene:
@@ -87,3 +92,18 @@ def test_shards_whose_ends_were_read_at_different_times_are_pulled_together() ->
     scene.clock.advance(round(1000 * TICK_S / 2))
     assert scene.fetched() == []
     assert sorted(scene.pulls.waiting) == [0, 1]
+
+
+def test_a_shard_of_which_messages_are_gone_is_read_up_to_them_and_no_further() -> None:
+    scene = Scene()
+    assert scene.fetched() == []
+    scene.pulls.answer(0, end=9, offsets=[0, 1, 5, 6])
+    assert scene.fetched() == [0, 1]
+    assert scene.fetched() == []
+    assert scene.pulls.waiting[0][0] == 2
+    scene.pulls.answer(0, end=9, offsets=[5, 6])
+    events = scene.source.poll(10, 0)
+    assert events == [OutOfRange(SHARDS[0], "orders.a:0: offsets 2 to 5 have been deleted")]
+    scene.clock.advance(60_000)
+    assert scene.fetched() == []
+    assert 0 not in scene.pulls.waiting
