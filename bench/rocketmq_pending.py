@@ -18,7 +18,8 @@ BURST = 100_000
 ROUNDS = 5
 LOADED_PER_S, BURST_PER_S = 60_000, 8_000
 """The first is as fast as the sender goes; a burst is sent slower than it is accepted, well before its instant."""
-LEAD_S = 8.0
+LEAD_S = 12.0
+TRIES = 4
 FAR_MS = (3_600_000, 30 * 86_400_000)
 QUIET_S = 120.0
 _CLOCK = SystemClock()
@@ -54,18 +55,26 @@ def _measure(report: Report, servers: str, pending: int, burst: int) -> None:
 
 
 def _burst(place: Place, count: int) -> float:
-    """Messages a second. Raises RuntimeError where one is early, missing, or there twice."""
+    """Messages a second. Raises RuntimeError where no burst is accepted before its instant."""
+    for _ in range(TRIES):
+        if (rate := _one_burst(place, count)) is not None:
+            return rate
+    raise RuntimeError(f"the instant came before everything was accepted, {TRIES} times")
+
+
+def _one_burst(place: Place, count: int) -> float | None:
+    """None where the instant came before everything was accepted. Raises RuntimeError where a message is early,
+    missing, or there twice."""
     before = place.ends()
     due_ms = _CLOCK.now_ms() + int(1000 * (LEAD_S + count / BURST_PER_S))
     send("buffer", place, count, BURST_PER_S, (due_ms, due_ms))
-    if _CLOCK.now_ms() >= due_ms:
-        raise RuntimeError("the instant came before everything was accepted")
+    is_accepted = _CLOCK.now_ms() < due_ms
     place.wait_for(sum(before) + count, QUIET_S)
     found = list(place.delivered(before))
     numbers, stored_ms = {one.number for one in found}, [one.stored_ms for one in found]
     if len(numbers) != count or len(found) != count or min(stored_ms) < due_ms:
         raise RuntimeError(f"{len(found):,} deliveries of {count:,} messages, {due_ms - min(stored_ms)} ms early")
-    return 1000 * count / max(1, max(stored_ms) - due_ms)
+    return 1000 * count / max(1, max(stored_ms) - due_ms) if is_accepted else None
 
 
 def _report(report: Report, large: Child, small: Child, laps: list[Lap]) -> None:

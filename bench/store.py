@@ -107,7 +107,7 @@ def _value(pool: bytes, offset: int) -> bytes:
 
 
 def _fill(index: RocksIndex, records: int) -> Lap:
-    """Making the records is not measured."""
+    """GroupTopicLimit the records is not measured."""
     lap = Lap()
     shard = index.shard(_ALL)
     for batch in _batches(records):

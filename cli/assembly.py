@@ -304,7 +304,7 @@ def _registry() -> CollectorRegistry:
 def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
     dispatch, store = settings.dispatch, settings.store
     return WorkerSettings(
-        shard_of=lambda topic: _shard_settings(settings, topic),
+        shard_settings_of=lambda topic: _shard_settings(settings, topic),
         writer=writer,
         batch_records_max=dispatch.batch_records_max,
         batch_bytes_max=dispatch.batch_bytes_max,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from delayline.names import Names, installation
-from mq.making import GROUP_TOPICS_MAX
+from mq.group_topic_limit import GROUP_TOPICS_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

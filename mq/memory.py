@@ -15,13 +15,13 @@ from delayline.names import installation
 from delayline.records.message import Shard
 from mq.audited import Positions
 from mq.contract import Audited, LogRecord
+from mq.group_topic_limit import GROUP_TOPICS_MAX
 from mq.local.group import Batch, Group
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue
 from mq.local.steps import AwaitedStep, Step, T_co, carry_out
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition
-from mq.making import GROUP_TOPICS_MAX
 
 BYTES_MAX = 1 << 30
 

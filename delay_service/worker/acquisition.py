@@ -118,7 +118,7 @@ class Acquisition:
         keeper: ShardMaintenance,
         checkpoints: Checkpoints,
         writer: str,
-        shard_of: Callable[[str], ShardSettings],
+        shard_settings_of: Callable[[str], ShardSettings],
         commit: Commit,
         holds: Callable[[Owned], bool],
         executor: Executor | None = None,
@@ -130,7 +130,7 @@ class Acquisition:
         self._keeper = keeper
         self._checkpoints = checkpoints
         self._writer = writer
-        self._shard_of = shard_of
+        self._shard_settings_of = shard_settings_of
         self._commit = commit
         self._holds = holds
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="acquire")
@@ -291,7 +291,7 @@ class Acquisition:
     def _start(self, owned: Owned, claimed: Claimed, bounds: Bounds) -> Iterator[None]:
         index = self._index.shard(owned.id)
         chosen = plan(claimed.cursor, bounds.log_range, index.checkpoint(), claimed.run)
-        settings = self._shard_of(owned.id.topic)
+        settings = self._shard_settings_of(owned.id.topic)
         # rule index-steps: a large index would hold up the deliveries of all other shards.
         yield from preparing(index, chosen)
         core = Shard(owned.id, chosen, index, settings, is_prepared=True)

@@ -105,7 +105,7 @@ class Worker:
             self._keeper,
             self._checkpoints,
             settings.writer,
-            settings.shard_of,
+            settings.shard_settings_of,
             self._commit,
             self._holds,
             acquirer,

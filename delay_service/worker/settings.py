@@ -10,7 +10,7 @@ from delay_service.core.shard_settings import ShardSettings
 class WorkerSettings:
     """Bounds and intervals of one worker."""
 
-    shard_of: Callable[[str], ShardSettings]  # by topic
+    shard_settings_of: Callable[[str], ShardSettings]  # by topic
     writer: str
     poll_records_max: int = 5000
     batch_records_max: int = 5000

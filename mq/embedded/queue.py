@@ -19,12 +19,12 @@ from mq.embedded.mark import LogId
 from mq.embedded.verify import Witness, buffer_ends, verify
 from mq.embedded.writer import GroupWriter
 from mq.errors import QueueDamaged, QueueFormat, QueueUnavailable
+from mq.group_topic_limit import GROUP_TOPICS_MAX
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue
 from mq.local.steps import TrimStep
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
-from mq.making import GROUP_TOPICS_MAX
 
 _log = structlog.get_logger("queue")
 

@@ -26,12 +26,12 @@ from mq.contract import (
     TopicInfo,
 )
 from mq.errors import ClaimLost, OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
+from mq.group_topic_limit import GROUP_TOPICS_MAX, GroupTopicLimit
 from mq.local.ledger import Ledger
 from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, DeleteStep, TrimStep, complete
 from mq.local.storage import Storage
 from mq.local.topic import Partition, Topic
 from mq.local.worker import LocalSink, LocalSource
-from mq.making import GROUP_TOPICS_MAX, Making
 
 RECORD_BYTES_MAX = (1 << 20) + HEADER_ROOM_BYTES
 """Kafka's default of 1 MiB for what a client sends, and room for what we add to it."""
@@ -64,7 +64,7 @@ class LocalQueue:
         self._committer = committer
         self._clock = clock
         self._limits = limits
-        self._making = Making(limits.group_topics_max, clock)
+        self._group_topic_limit = GroupTopicLimit(limits.group_topics_max, clock)
         self._owner: tuple[Owner, LocalSource] | None = None
         self._claims: dict[str, _LocalClaim] = {}
         self._claiming = Lock()
@@ -215,9 +215,9 @@ class LocalQueue:
         found = self._ledger.topics.get(name)
         if found is not None:
             return found
-        self._making.check(name, target.name)
+        self._group_topic_limit.check(name, target.name)
         made = self._ensure(name, len(target.partitions))
-        self._making.made(target.name)
+        self._group_topic_limit.made(target.name)
         return made
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:

@@ -22,11 +22,11 @@ from delayline.errors import MalformedRecord
 from delayline.records.message import Shard
 from mq.contract import Append, ShardBatch
 from mq.errors import CommitAborted, DeliveryRefused, PartitionUnknown, QueueError, Refused, TopicUnknown
-from mq.making import Making
+from mq.group_topic_limit import GroupTopicLimit
 from mq.rocketmq.body import MEMBERS_BYTES_MAX, chunks, to_member
-from mq.rocketmq.buffers import OwnTopics
 from mq.rocketmq.cluster import RocketmqCluster, TopicOnBrokers
 from mq.rocketmq.naming import Place, place_of
+from mq.rocketmq.own_topics import OwnTopics
 from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.errors import InvalidRequest
 from rocketmq.wire.batch import BatchMember
@@ -53,13 +53,17 @@ class Batches:
     """One thread at a time. Blocks where a topic has to be looked up, or made."""
 
     def __init__(
-        self, settings: RocketmqSettings, cluster: RocketmqCluster, buffers: OwnTopics, making: Making
+        self,
+        settings: RocketmqSettings,
+        cluster: RocketmqCluster,
+        own_topics: OwnTopics,
+        group_topic_limit: GroupTopicLimit,
     ) -> None:
         self._settings = settings
         self._names = settings.names
         self._cluster = cluster
-        self._buffers = buffers
-        self._making = making
+        self._own_topics = own_topics
+        self._group_topic_limit = group_topic_limit
 
     def rounds(self, part: ShardBatch) -> Rounds:
         """Raises DeliveryRefused; CommitAborted where a topic cannot be looked up."""
@@ -155,10 +159,10 @@ class Batches:
         if not self._settings.topics_create:
             raise trouble
         if is_new:
-            self._making.check(topic, shard.topic)
-        made = self._buffers.make_like(topic, shard.topic)
+            self._group_topic_limit.check(topic, shard.topic)
+        made = self._own_topics.make_like(topic, shard.topic)
         if is_new:
-            self._making.made(shard.topic)
+            self._group_topic_limit.made(shard.topic)
         if shard.broker not in made.brokers:
             raise trouble
         return made
@@ -168,7 +172,7 @@ class Batches:
         TopicUnknown."""
         found = self._cluster.recall(topic)
         if shard.broker not in found.brokers:
-            self._buffers.ensure_own()
+            self._own_topics.ensure_own()
             found = self._cluster.describe(topic)
         if shard.broker not in found.brokers:
             raise TopicUnknown(f"topic {topic!r} has no queues on {shard.broker}")

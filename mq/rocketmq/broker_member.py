@@ -76,7 +76,7 @@ class BrokerMember:
         """Workers that are seen here."""
         self._trouble = ""
         self._beaten_s = 0.0
-        self._kept_s: dict[Shard, float] = {}
+        self._rewritten_s: dict[Shard, float] = {}
         self._shards: Mapping[Shard, Queue] = {}  # all there are, with their journals
         self._assigned: set[Shard] = set()
         self._revoked: set[Shard] = set()
@@ -280,8 +280,9 @@ class BrokerMember:
         now_s = self._clock.monotonic_s()
         for holding in self._held():
             if holding.is_ours and (
-                now_s - self._kept_s.setdefault(holding.shard, now_s) > KEEP_S or self._stamps.is_due(self.broker)
+                now_s - self._rewritten_s.setdefault(holding.shard, now_s) > KEEP_S
+                or self._stamps.is_due(self.broker)
             ):
-                self._kept_s[holding.shard] = now_s
+                self._rewritten_s[holding.shard] = now_s
                 with suppress(QueueError):  # it may have ended the session: the next turn sees that
                     self._ownership.keep(holding)

@@ -19,7 +19,7 @@ from mq.rocketmq import trouble
 from mq.rocketmq.body import to_body
 from mq.rocketmq.naming import Place, place_of
 from mq.rocketmq.settings import RocketmqSettings
-from mq.rocketmq.topology import Held, Topology
+from mq.rocketmq.topology import TopicOnBroker, Topology
 from rocketmq.client.broker import PullStatus
 from rocketmq.client.client import Client
 from rocketmq.errors import RocketmqError
@@ -43,7 +43,7 @@ class TopicOnBrokers(NamedTuple):
 
     name: str
     wire: str
-    brokers: dict[str, Held]
+    brokers: dict[str, TopicOnBroker]
 
     @property
     def places(self) -> list[Place]:
@@ -125,19 +125,19 @@ class RocketmqCluster:
             raise TopicUnknown(f"no broker has topic {name!r}")
         return TopicOnBrokers(name, wire, held)
 
-    def held(self, wire: str) -> dict[str, Held]:
+    def held(self, wire: str) -> dict[str, TopicOnBroker]:
         """What brokers have of a topic by its wire name; nothing where there is none."""
         self._client.names.forget(wire)
         return self.remembered(wire)
 
-    def remembered(self, wire: str) -> dict[str, Held]:
+    def remembered(self, wire: str) -> dict[str, TopicOnBroker]:
         """The same, as it is or was `discovery_interval_s` ago."""
         try:
             return self._held(wire, wire)
         except TopicUnknown:
             return {}
 
-    def _held(self, name: str, wire: str) -> dict[str, Held]:
+    def _held(self, name: str, wire: str) -> dict[str, TopicOnBroker]:
         with self.translated_errors(f"looking up topic {name!r}"):
             found = self._topology.held(wire)
         if not found and not self.masters():
@@ -157,7 +157,7 @@ class RocketmqCluster:
         return {target: name for name in names if (target := self._names.names.target(name)) is not None}
 
     def shards(
-        self, buffers: Mapping[str, str], look: Callable[[str], Mapping[str, Held]]
+        self, buffers: Mapping[str, str], look: Callable[[str], Mapping[str, TopicOnBroker]]
     ) -> Iterator[tuple[Shard, Queue]]:
         """All of the `buffers`, with their journals. Where buffer or journal has lost a queue its shard is there
         still, and stalls with what waits in the other. `look` is `held`, or `remembered`."""
@@ -208,7 +208,7 @@ class RocketmqCluster:
         """Where the partition is."""
         return self.queue_held(topic, partition)[0]
 
-    def queue_held(self, topic: str, partition: str) -> tuple[Queue, Held]:
+    def queue_held(self, topic: str, partition: str) -> tuple[Queue, TopicOnBroker]:
         """Where the partition is, and what its broker has of the topic."""
         place = place_of(partition, topic)
         found = self.recall(topic)

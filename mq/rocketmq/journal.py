@@ -24,7 +24,7 @@ from delayline.process import logs
 from mq.errors import QueueUnavailable
 from mq.rocketmq.body import marked
 from mq.rocketmq.cluster import RocketmqCluster
-from mq.rocketmq.holes import deleted, hole_in
+from mq.rocketmq.gaps import deleted, gap_in
 from rocketmq.client.broker import BrokerRequests
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
@@ -185,9 +185,9 @@ class Journals:
         self._warned: dict[Queue, int] = {}  # up to where foreign messages are reported; bounded by the shards
 
     def recall(self, queue: Queue) -> State:
-        """The state as it was read last, if the journal's end has not moved: one request. Good enough to find an owner,
-        which then checks its ownership itself. Never take over by it: a log that lost its end and grew back to the
-        same length looks unchanged."""
+        """The state as it was read last, if the journal's end has not moved: one request. Good enough to find an
+        owner, which then checks its ownership itself. Never take over by it: a log that lost its end and grew back
+        to the same length looks unchanged."""
         known = self._recalled.get(queue)
         with self._cluster.translated_errors(f"reading the journal {queue.topic}"):
             if known is not None and known.end == self._reader.max_offset(queue):
@@ -242,9 +242,9 @@ def read_messages_between(
             raise QueueUnavailable(f"{what}: {begin} is stored, and cannot be read")
         with cluster.translated_errors(f"reading {what}"):
             pulled = reader.pull(queue, begin, wait_s=0.1)
-        # rule read-whole: what is in the hole would count as never written: delivered twice.
-        if (hole := hole_in(begin, pulled)) is not None and hole.start < end:
-            raise QueueUnavailable(f"{deleted(what, hole)}, and what was delivered there cannot be known any more")
+        # rule read-whole: what is in the gap would count as never written: delivered twice.
+        if (gap := gap_in(begin, pulled)) is not None and gap.start < end:
+            raise QueueUnavailable(f"{deleted(what, gap)}, and what was delivered there cannot be known any more")
         found += [one for one in pulled.messages if one.queue_offset < end]
         begin = pulled.messages[-1].queue_offset + 1 if pulled.messages else begin
         empty = 0 if pulled.messages else empty + 1

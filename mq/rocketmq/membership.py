@@ -18,9 +18,9 @@ from delayline.records.message import Shard
 from mq.contract import Event
 from mq.errors import PartitionUnknown, QueueError
 from mq.rocketmq.broker_member import LEAVE_S, BrokerMember
-from mq.rocketmq.buffers import OwnTopics
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.naming import place_of
+from mq.rocketmq.own_topics import OwnTopics
 from mq.rocketmq.ownership import Holding, Ownership
 from mq.rocketmq.retention import RetentionWatch
 from mq.rocketmq.session import Session
@@ -42,7 +42,7 @@ class SessionMembership:
         settings: RocketmqSettings,
         client: Client,
         cluster: RocketmqCluster,
-        buffers: OwnTopics,
+        own_topics: OwnTopics,
         ownership: Ownership,
         stamps: Stamps,
         writer: str,
@@ -52,7 +52,7 @@ class SessionMembership:
         self._settings = settings
         self._client = client
         self._cluster = cluster
-        self._buffers = buffers
+        self._own_topics = own_topics
         self._ownership = ownership
         self._stamps = stamps
         self._writer = writer
@@ -128,7 +128,7 @@ class SessionMembership:
     def _run(self) -> None:
         while not self._closing.is_set():
             with _noting("this installation's own topics cannot be seen to"):
-                self._buffers.ensure_own()
+                self._own_topics.ensure_own()
             with _noting("buffers cannot be looked for"):
                 self._find()
             self._tend()
@@ -149,7 +149,7 @@ class SessionMembership:
         with_journal = {shard.topic for shards in found.values() for shard in shards}
         for topic in sorted(buffers.keys() - with_journal):
             with _noting("a buffer has lost its journal", topic=topic):
-                self._buffers.tend(topic)
+                self._own_topics.tend(topic)
 
     def _member(self, broker: str) -> BrokerMember:
         return BrokerMember(
@@ -182,7 +182,7 @@ class SessionMembership:
         shards = {shard.topic for member in list(self._members.values()) for shard in member.shards}
         for topic in sorted(shards):
             with _noting("a buffer cannot be seen to", topic=topic):
-                self._buffers.tend(topic)
+                self._own_topics.tend(topic)
 
 
 @contextmanager

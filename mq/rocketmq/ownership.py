@@ -65,7 +65,7 @@ class Holding:
     number: int = 0
     happened: int = 0
     is_recovered: bool = False
-    landed_s: float = float("-inf")
+    may_land_until_s: float = float("-inf")
     """When requests of the last session have had their time (`landing_s`) to be stored (monotonic seconds)."""
     is_being_taken: bool = True
     ends: dict[Queue, tuple[int, float]] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Ownership:
         self._ended_s.setdefault(state.session, self._clock.monotonic_s())
         return None
 
-    def _landed_s(self, state: State) -> float:
+    def _may_land_until_s(self, state: State) -> float:
         """When requests of the last session have had their time to be stored: counted from when its end was known,
         so that a worker's shards do not wait one after the other."""
         if state.released:
@@ -178,7 +178,9 @@ class Ownership:
             raise QueueUnavailable(f"{'.'.join(shard)} still belongs to {other}")
         term = state.term + 1
         self.write(session, journal, Claimed(term, session.id))
-        holding = self._held[shard] = Holding(shard, session, journal, term, None, landed_s=self._landed_s(state))
+        holding = self._held[shard] = Holding(
+            shard, session, journal, term, None, may_land_until_s=self._may_land_until_s(state)
+        )
         try:
             with holding.lock:
                 self._recover(holding)
@@ -195,12 +197,12 @@ class Ownership:
         A broker shows what it has stored in the order in which it has stored it, over all queues
         (`ReputMessageService`): when a record of now can be read, all that was stored before can be."""
         # rule answered: what a commit has left open would land behind our reading: sent twice.
-        if not holding.session.is_answered():
+        if not holding.session.check_answers():
             raise QueueUnavailable(f"{holding.shard.broker} has not answered yet")
-        if (left_s := holding.landed_s - self._clock.monotonic_s()) > 0:
+        if (left_s := holding.may_land_until_s - self._clock.monotonic_s()) > 0:
             # rule landing: what its broker had read of the last session would land behind our reading: sent twice.
             self._rest(left_s)
-            holding.landed_s = float("-inf")
+            holding.may_land_until_s = float("-inf")
         # rule barrier: what the last session had stored would not be seen yet: sent twice.
         end = self.write(holding.session, holding.journal, Claimed(holding.term, holding.session.id))
         state = self._journals.state(holding.journal, end)

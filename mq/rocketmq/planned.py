@@ -1,6 +1,6 @@
 """Reading planned parts of queues, for the reconcile job: those offsets and no others, all of them or an error.
 
-The offsets of a queue have no holes. Where some are lacking, the broker has deleted them: by age, and whole files at
+The offsets of a queue have no gaps. Where some are lacking, the broker has deleted them: by age, and whole files at
 a time (`CleanCommitLogService`); then a pull is answered with a later message, or with the queue's new beginning.
 """
 
@@ -14,7 +14,7 @@ from mq.contract import LogRecord
 from mq.errors import OffsetOutOfRange, QueueError, QueueUnavailable
 from mq.rocketmq.body import to_body
 from mq.rocketmq.cluster import RocketmqCluster, TopicOnBrokers
-from mq.rocketmq.holes import deleted, hole_in
+from mq.rocketmq.gaps import deleted, gap_in
 from mq.rocketmq.journal import Journals
 from mq.rocketmq.naming import place_of
 from mq.rocketmq.settings import RocketmqSettings
@@ -115,7 +115,7 @@ class PlannedReads:
 
 
 def _whole(what: str, offset: int, pulled: Pulled) -> list[LogRecord]:
-    """From `offset` on; nothing where the broker shows nothing there yet. Raises OffsetOutOfRange for a hole."""
-    if (hole := hole_in(offset, pulled)) is not None:
-        raise OffsetOutOfRange(deleted(what, hole))
+    """From `offset` on; nothing where the broker shows nothing there yet. Raises OffsetOutOfRange for a gap."""
+    if (gap := gap_in(offset, pulled)) is not None:
+        raise OffsetOutOfRange(deleted(what, gap))
     return [LogRecord(one.queue_offset, one.stored_ms, to_body(one)) for one in pulled.messages]

@@ -16,16 +16,16 @@ from mq.broker_clock import BrokerClock
 from mq.contract import Append, AppendRequest, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.each import append_each
 from mq.errors import NotDoneHere, QueueClosed, QueueError, QueueUnavailable
-from mq.making import Making
+from mq.group_topic_limit import GroupTopicLimit
 from mq.rocketmq.appends import Appends
 from mq.rocketmq.batches import Batches
-from mq.rocketmq.buffers import OwnTopics
 from mq.rocketmq.claim import RocketmqClaim
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import Journals, State
 from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.membership import SessionMembership
 from mq.rocketmq.naming import place_of
+from mq.rocketmq.own_topics import OwnTopics
 from mq.rocketmq.ownership import Holding, Ownership
 from mq.rocketmq.parts import PartSender
 from mq.rocketmq.rows import LaterRows
@@ -63,11 +63,11 @@ class RocketmqQueue:
         self._client = Client(settings.client())
         requests = self._client.broker
         self._cluster = RocketmqCluster(settings, self._client, clock)
-        self._buffers = OwnTopics(settings, self._cluster, self._client, clock, self._closing.wait)
+        self._own_topics = OwnTopics(settings, self._cluster, self._client, clock, self._closing.wait)
         self._journals = Journals(self._cluster, requests)
-        self._brokers = BrokerClock(clock)
-        self._stamps = Stamps(requests, self._brokers, clock)
-        self._making = Making(settings.group_topics_max, clock)
+        self._broker_clock = BrokerClock(clock)
+        self._stamps = Stamps(requests, self._broker_clock, clock)
+        self._group_topic_limit = GroupTopicLimit(settings.group_topics_max, clock)
         self._ends = LogEnds()
         self._appends = Appends(settings, self._cluster, requests, clock, self._ends)
         self._asking = ThreadPoolExecutor(BROKERS_ASKED_MAX, thread_name_prefix="rocketmq-owners")
@@ -78,16 +78,16 @@ class RocketmqQueue:
         """A new member of the worker group, with a share of the shards. Makes this installation's own topics where
         they are missing. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
-        self._buffers.ensure_own()
+        self._own_topics.ensure_own()
         requests, ownership = self._client.broker, self._ownership()
         source = RocketmqSource(
-            self._settings, self._cluster, requests, self._clock, self._brokers, self._wait_readable
+            self._settings, self._cluster, requests, self._clock, self._broker_clock, self._wait_readable
         )
         member = SessionMembership(
             self._settings,
             self._client,
             self._cluster,
-            self._buffers,
+            self._own_topics,
             ownership,
             self._stamps,
             writer,
@@ -113,7 +113,7 @@ class RocketmqQueue:
     def _sink(
         self, writer: str, hold: Callable[[Shard], Holding | None], patience_s: Callable[[], float | None]
     ) -> RocketmqSink:
-        batches = Batches(self._settings, self._cluster, self._buffers, self._making)
+        batches = Batches(self._settings, self._cluster, self._own_topics, self._group_topic_limit)
         sender = PartSender(self._clock, self._closing.wait, patience_s)
         rows, noted = LaterRows(self._settings, sender, self._clock), self._noted
         return RocketmqSink(writer, self._cluster, batches, hold, self._clock, noted, patience_s, sender, rows)
@@ -149,8 +149,8 @@ class RocketmqQueue:
 
     def claim(self, name: str) -> Claim:
         self._check()
-        self._buffers.ensure_own()
-        brokers = self._buffers.ensure_claim(name)
+        self._own_topics.ensure_own()
+        brokers = self._own_topics.ensure_claim(name)
         steps = self._sink(name, _no_shard, lambda: None)  # each of its steps is one broker's
         return RocketmqClaim(self._settings, name, brokers, self._client, self._cluster, self._ownership(), steps)
 
@@ -191,7 +191,7 @@ class RocketmqQueue:
     def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
         """What is stored can be read a moment later, when its broker has put it into the queue."""
         self._check()
-        self._buffers.ensure_own()
+        self._own_topics.ensure_own()
         queue = self._cluster.queue(topic, partition)
         return self._cluster.wait_readable(queue.broker, timeout_s, self._rest)
 
@@ -215,7 +215,7 @@ class RocketmqQueue:
     def ensure_topic(self, name: str) -> TopicInfo:
         """Topics of users are never made here. Raises TopicUnknown."""
         self._check()
-        return self._buffers.target(name).info
+        return self._own_topics.target(name).info
 
     def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
         raise NotDoneHere(f"topic {name!r}: topics of users are made with RocketMQ's own tools")
@@ -225,8 +225,8 @@ class RocketmqQueue:
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         self._check()
-        self._buffers.ensure_own()
-        info = self._buffers.ensure(name, rules)
+        self._own_topics.ensure_own()
+        info = self._own_topics.ensure(name, rules)
         if name not in self._buffered:
             self._buffered.add(name)
             for member in list(self.members):
@@ -254,7 +254,7 @@ class RocketmqQueue:
     def identity(self) -> str:
         """Of the audit's topic: it is made once, with the installation."""
         self._check()
-        self._buffers.ensure_own()
+        self._own_topics.ensure_own()
         return self._cluster.recall(self._names.audit).info.topic_id.hex()
 
     # --- Admin: shards

@@ -140,7 +140,7 @@ class Session:
         with self._lock:
             self._open.append(request)
 
-    def is_answered(self) -> bool:
+    def check_answers(self) -> bool:
         """Whether all that was sent has its answer. One that will never come ends the session."""
         with self._lock:
             answered = [request for request in self._open if request.done()]

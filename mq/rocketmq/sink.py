@@ -10,7 +10,7 @@ RocketMQ stores a batch in one queue wholly or not at all, and nothing over seve
 After a crash at any point `ownership` finishes the step, or finds that it has not happened. The parts of several
 shards are sent side by side; each happens or not by itself, and a failed one does not affect the others. A request of
 unknown fate ends the session: the broker then takes nothing more from it, and what it has stored is read back. If one
-of several brokers does not answer, only its own shards wait for it (`Session.is_answered`).
+of several brokers does not answer, only its own shards wait for it (`Session.check_answers`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -193,7 +193,7 @@ class RocketmqSink:
     def _step(self, part: Part) -> ShardStep:
         """Raises QueueError."""
         holding = part.holding
-        if not holding.session.is_answered():
+        if not holding.session.check_answers():
             raise QueueUnavailable(f"{part.shard.broker} has not answered an earlier commit")
         number, batches = holding.number + 1, [batch for some in part.rounds for batch in some]
         marks = [f"{holding.name}/{holding.term}/{number}/{index}" for index in range(len(batches))]

@@ -20,7 +20,7 @@ from mq.errors import PartitionUnknown, QueueClosed, QueueError
 from mq.rocketmq import trouble
 from mq.rocketmq.body import to_body
 from mq.rocketmq.cluster import RocketmqCluster
-from mq.rocketmq.holes import deleted, hole_in
+from mq.rocketmq.gaps import deleted, gap_in
 from mq.rocketmq.naming import place_of
 from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.client.broker import BrokerRequests, Pulled, PullStatus
@@ -72,7 +72,7 @@ class RocketmqSource:
         cluster: RocketmqCluster,
         requests: BrokerRequests,
         clock: Clock,
-        brokers: BrokerClock,
+        broker_clock: BrokerClock,
         wait_readable: Callable[[str], object],
     ) -> None:
         """`wait_readable` waits until all that a broker has stored can be read."""
@@ -81,7 +81,7 @@ class RocketmqSource:
         self._cluster = cluster
         self._requests = requests
         self._clock = clock
-        self._brokers = brokers
+        self._broker_clock = broker_clock
         self._changed = Condition()
         self._queued: deque[Event] = deque()  # for the next poll; bounded by changes of the group between two polls
         self._pulled: deque[Callable[[], Event | None]] = deque()  # one for each shard at most
@@ -197,12 +197,12 @@ class RocketmqSource:
         if pulled.status is PullStatus.OFFSET_MOVED:
             return self._moved(reader, pulled)
         assert reader.offset is not None
-        hole = hole_in(reader.offset, pulled)
-        # rule read-hole: accepted messages of the hole would be passed over: lost without a word.
-        if hole is not None and hole.start == reader.offset:
-            return self._out_of_range(reader, deleted(".".join(reader.shard), hole))
-        if messages := pulled.messages[: None if hole is None else hole.start - reader.offset]:
-            self._brokers.heard(reader.queue.broker, messages[-1].stored_ms)
+        gap = gap_in(reader.offset, pulled)
+        # rule read-gap: accepted messages of the gap would be passed over: lost without a word.
+        if gap is not None and gap.start == reader.offset:
+            return self._out_of_range(reader, deleted(".".join(reader.shard), gap))
+        if messages := pulled.messages[: None if gap is None else gap.start - reader.offset]:
+            self._broker_clock.heard(reader.queue.broker, messages[-1].stored_ms)
             reader.waiting.extend((one.queue_offset, one.stored_ms, to_body(one)) for one in messages)
             reader.offset += len(messages)
             if reader.offset >= pulled.max_offset:
@@ -283,10 +283,10 @@ class RocketmqSource:
         return 0 if reader is None else reader.end
 
     def now_ms(self, shard: Shard) -> int:
-        return self._brokers.now_ms(place_of(shard.partition, shard.topic).broker)
+        return self._broker_clock.now_ms(place_of(shard.partition, shard.topic).broker)
 
     def clock_offset(self, shard: Shard) -> ClockOffset | None:
-        return self._brokers.offset(place_of(shard.partition, shard.topic).broker)
+        return self._broker_clock.offset(place_of(shard.partition, shard.topic).broker)
 
     def close(self) -> None:
         if not self._closed:

@@ -27,9 +27,9 @@ def first_place(sent: Sent) -> int:
 class Stamps:
     """Any thread."""
 
-    def __init__(self, requests: BrokerRequests, brokers: BrokerClock, clock: Clock) -> None:
+    def __init__(self, requests: BrokerRequests, broker_clock: BrokerClock, clock: Clock) -> None:
         self._requests = requests
-        self._brokers = brokers
+        self._broker_clock = broker_clock
         self._clock = clock
         self._looked_s: dict[str, float] = {}  # by broker
 
@@ -45,7 +45,7 @@ class Stamps:
 
         def seen(future: "Future[StoredMessage]") -> None:
             if future.exception() is None:
-                self._brokers.measured(queue.broker, future.result().stored_ms, sent_s)
+                self._broker_clock.measured(queue.broker, future.result().stored_ms, sent_s)
 
         try:
             self._requests.view_later(queue, first_place(sent)).add_done_callback(seen)

@@ -20,7 +20,7 @@ DOWN_S = 1.0
 """So long a broker that was not registered counts as down without another question about it."""
 
 
-class Held(NamedTuple):
+class TopicOnBroker(NamedTuple):
     """A topic on one broker. `is_writable`: by its permissions, which name servers take from a topic whose master is
     gone, and that is no trouble of the topic's. Without `has_master` the broker takes nothing now."""
 
@@ -36,7 +36,7 @@ class Topology:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._seen: dict[str, dict[str, Held]] = {}  # by wire name; bounded by the topics there ever were
+        self._seen: dict[str, dict[str, TopicOnBroker]] = {}  # by wire name; bounded by the topics there ever were
         self._down_s: dict[str, float] = {}  # when brokers were last seen to be down; bounded by the brokers
 
     @property
@@ -48,7 +48,7 @@ class Topology:
         """Names of brokers that take writes."""
         return {name for name in self._client.admin.brokers() if is_broker_name(name)}
 
-    def held(self, wire: str) -> dict[str, Held]:
+    def held(self, wire: str) -> dict[str, TopicOnBroker]:
         """By broker; nothing where there is no such topic."""
         seen, found = self._seen.get(wire, {}), self._routed(wire)
         if gone := seen.keys() - found.keys():
@@ -75,7 +75,7 @@ class Topology:
             unsure -= down
         return brokers - unsure
 
-    def _routed(self, wire: str) -> dict[str, Held]:
+    def _routed(self, wire: str) -> dict[str, TopicOnBroker]:
         """By name servers alone."""
         try:
             route = self._client.names.route(wire)
@@ -88,12 +88,12 @@ class Topology:
         }
 
 
-def _with_queues_of(seen: Held, now: Held) -> Held:
+def _with_queues_of(seen: TopicOnBroker, now: TopicOnBroker) -> TopicOnBroker:
     """A replica without its master may not know of the last ones yet."""
     return now if now.has_master else now._replace(queues=max(now.queues, seen.queues))
 
 
-def _held(one: QueueRange, has_master: bool) -> Held:
+def _held(one: QueueRange, has_master: bool) -> TopicOnBroker:
     writable = bool(one.permission & Permission.WRITE) or not has_master
     queues = min(one.readable, one.writable) if writable else one.readable
-    return Held(queues, writable, one.topic_sys_flag, has_master)
+    return TopicOnBroker(queues, writable, one.topic_sys_flag, has_master)

@@ -16,7 +16,7 @@ from tests.fault.server import ROOT, Server, environment, read_topic, variables
 T = TypeVar("T")
 
 HTTP = httpx.Client(timeout=10, headers={"delayline-request": "1"})
-"""Making one takes 20 ms."""
+"""GroupTopicLimit one takes 20 ms."""
 
 WITHIN_S = 120.0
 

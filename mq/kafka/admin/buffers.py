@@ -18,10 +18,10 @@ from delayline.process import logs
 from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import HEADER_ROOM_BYTES, TopicInfo
 from mq.errors import QueueError, QueueUnavailable, TopicUnknown
+from mq.group_topic_limit import GroupTopicLimit
 from mq.kafka.admin.cluster import Cluster, Described
 from mq.kafka.librdkafka.producers import Outgoing, flush
 from mq.kafka.settings import KafkaSettings
-from mq.making import Making
 
 OWN_BYTES_MAX = 64 << 20
 """What Delayline writes about a record (dead letter, audit) may be larger than the record."""
@@ -95,7 +95,7 @@ class Buffers:
         self, settings: KafkaSettings, cluster: Cluster, clock: Clock, pause: Callable[[float], object]
     ) -> None:
         self._settings = settings
-        self._making = Making(settings.group_topics_max, clock)
+        self._group_topic_limit = GroupTopicLimit(settings.group_topics_max, clock)
         self._names = settings.names
         self._cluster = cluster
         self._clock = clock
@@ -177,10 +177,10 @@ class Buffers:
             return self._cluster.recall(name)
         except TopicUnknown:
             like = self.target(target)
-            self._making.check(name, target)
+            self._group_topic_limit.check(name, target)
             kept = DLQ if name.startswith(self._names.dlq("")) else {}
             made = self._make(name, len(like.info.partitions), like.replicas, {**self._sizes(like), **kept})
-            self._making.made(target)
+            self._group_topic_limit.made(target)
             return made
 
     def _adjusted(self, target: Described, name: str) -> Described:

@@ -204,7 +204,7 @@ def test_a_level_is_read_by_the_rules_of_its_time() -> None:
     bench.clock.advance(SECOND)
     bench.turn(6)
     (lost,) = lose(bench, (b"delay-level", b"2"))
-    bench.settings = replace(bench.settings, shard_of=Bench().settings.shard_of)
+    bench.settings = replace(bench.settings, shard_settings_of=Bench().settings.shard_settings_of)
     restart(bench, lose_index=False)
     for _ in range(3):
         bench.clock.advance(MINUTE)

@@ -11,7 +11,7 @@ from delayline.records.record import Record, decode_body, encode_body
 from delayline.schedule.rules import Rules
 from mq.contract import Append, DispatchBatch
 from mq.errors import CommitAborted, CommitUnknown, TopicUnknown
-from mq.making import Making
+from mq.group_topic_limit import GroupTopicLimit
 from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import NAMES, Bench
 
@@ -142,8 +142,8 @@ def test_what_a_groups_topic_refuses_is_a_dead_letter_and_others_go_on(
 def test_each_message_that_a_bound_on_groups_topics_refuses_is_counted_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    making = Making(0, bench.clock)
-    monkeypatch.setattr(bench.sink.sink, "group_topic", lambda name, target: making.check(name, target.name))
+    limit = GroupTopicLimit(0, bench.clock)
+    monkeypatch.setattr(bench.sink.sink, "group_topic", lambda name, target: limit.check(name, target.name))
     counted: list[str] = []
     monkeypatch.setattr(bench.metrics, "group_topic_refused", counted.append)
     for n in range(5):

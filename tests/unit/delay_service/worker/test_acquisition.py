@@ -90,7 +90,7 @@ def test_while_a_claim_is_being_committed_the_worker_turns_and_reads(scene: Scen
 def test_the_worker_does_not_turn_idly_while_a_takeover_is_under_way(scene: Scene) -> None:
     assert scene.worker.acquisition.is_under_way
 
-    scene.worker.settings = WorkerSettings(scene.settings.shard_of, "w1", poll_wait_max_s=7.0)
+    scene.worker.settings = WorkerSettings(scene.settings.shard_settings_of, "w1", poll_wait_max_s=7.0)
 
     assert scene.worker.wait_s() == 7.0
 

@@ -226,7 +226,7 @@ def test_what_has_expired_stays_so_after_a_restart_under_another_rule() -> None:
     bench.turn()
     bench.worker.stop()
     bench.worker.run()
-    bench.settings = replace(bench.settings, shard_of=lambda _: ShardSettings(DEFAULT_RULES, NAMES))
+    bench.settings = replace(bench.settings, shard_settings_of=lambda _: ShardSettings(DEFAULT_RULES, NAMES))
     bench.start("w2")
     bench.turn()
     assert (bench.delivered(), bench.worker.statuses[0].pending) == ([], 0)

@@ -265,7 +265,9 @@ def test_a_changed_default_delay_leaves_what_waits_as_it_is_also_after_a_rebuild
     bench.worker.stop()
     bench.worker.run()
     bench.index = MemoryIndex() if index_is_lost else bench.index
-    bench.settings = replace(bench.settings, shard_of=lambda _: ShardSettings(Rules(default_delay_ms=1000), NAMES))
+    bench.settings = replace(
+        bench.settings, shard_settings_of=lambda _: ShardSettings(Rules(default_delay_ms=1000), NAMES)
+    )
     bench.start("w2")
     bench.turn()
     bench.send(b"one")

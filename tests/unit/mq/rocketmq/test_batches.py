@@ -14,7 +14,7 @@ from mq.rocketmq.batches import Batches
 from mq.rocketmq.cluster import TopicOnBrokers
 from mq.rocketmq.naming import place_of
 from mq.rocketmq.settings import RocketmqSettings
-from mq.rocketmq.topology import Held
+from mq.rocketmq.topology import TopicOnBroker
 from rocketmq.wire.bodies import Queue
 from tests.unit.mq.rocketmq.scene import noted
 
@@ -31,11 +31,11 @@ class Cluster:
     def queue(self, topic: str, partition: str) -> Queue:
         return place_of(partition, topic).of(topic)
 
-    def queue_held(self, topic: str, partition: str) -> tuple[Queue, Held]:
-        return self.queue(topic, partition), Held(1, True, 4)
+    def queue_held(self, topic: str, partition: str) -> tuple[Queue, TopicOnBroker]:
+        return self.queue(topic, partition), TopicOnBroker(1, True, 4)
 
     def recall(self, topic: str) -> TopicOnBrokers:
-        return TopicOnBrokers(topic, topic, {broker: Held(1, True, 4) for broker in self._brokers})
+        return TopicOnBrokers(topic, topic, {broker: TopicOnBroker(1, True, 4) for broker in self._brokers})
 
     describe = recall
 

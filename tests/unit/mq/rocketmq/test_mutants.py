@@ -89,7 +89,7 @@ CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
         test_ownership.test_a_journal_of_which_records_are_gone_is_not_read_past_them,
     ),
     (
-        Mutant("what is gone from a log is passed over", "read-hole", never),
+        Mutant("what is gone from a log is passed over", "read-gap", never),
         "test_source.RocketmqSource",
         test_source.test_a_shard_of_which_messages_are_gone_is_read_up_to_them_and_no_further,
     ),

@@ -361,6 +361,6 @@ def test_an_answer_that_never_comes_ends_the_session() -> None:
     scene.commit(b"m")
     ((_, future),) = scene.a.waiting
     future.set_exception(AnswerLost("no answer in time"))
-    assert scene.at_a.session.is_answered()
+    assert scene.at_a.session.check_answers()
     assert not scene.at_a.session.is_open
     assert scene.at_b.session.is_open

@@ -7,7 +7,7 @@ there, `FOUND`, until the queue's own files are gone as well (`DefaultMessageSto
 from rocketmq.client.broker import Pulled, PullStatus
 
 
-def hole_in(offset: int, pulled: Pulled) -> range | None:
+def gap_in(offset: int, pulled: Pulled) -> range | None:
     """The first offsets, from `offset` on, that the queue has had and has no more; None where there are none."""
     if pulled.status is PullStatus.OFFSET_MOVED and offset < pulled.min_offset:
         return range(offset, pulled.min_offset)
@@ -17,6 +17,6 @@ def hole_in(offset: int, pulled: Pulled) -> range | None:
     return None
 
 
-def deleted(what: str, hole: range) -> str:
+def deleted(what: str, gap: range) -> str:
     """The text of an error; `what` names the queue."""
-    return f"{what}: offsets {hole.start} to {hole.stop} have been deleted"
+    return f"{what}: offsets {gap.start} to {gap.stop} have been deleted"

@@ -5,44 +5,44 @@ from structlog.testing import capture_logs
 
 from delayline.clock import ManualClock
 from mq.errors import TopicUnknown
-from mq.making import LOGGED_AGAIN_S, WINDOW_S, Making
+from mq.group_topic_limit import LOGGED_AGAIN_S, WINDOW_S, GroupTopicLimit
 from mq.memory import MemoryQueue
 
 
 def test_beyond_the_bound_no_topic_is_made_until_the_hour_is_over() -> None:
     clock = ManualClock()
-    making = Making(2, clock)
+    limit = GroupTopicLimit(2, clock)
     for name in ("a", "b"):
-        making.check(name, "orders")
-        making.made("orders")
+        limit.check(name, "orders")
+        limit.made("orders")
     with pytest.raises(TopicUnknown, match=r"'c' is missing, and retry.topics_made_max lets 2 an hour"):
-        making.check("c", "orders")
-    making.check("c", "mail")
+        limit.check("c", "orders")
+    limit.check("c", "mail")
     clock.advance(int(WINDOW_S * 1000))
-    making.check("c", "orders")
+    limit.check("c", "orders")
 
 
 def test_what_was_not_made_does_not_count() -> None:
-    making = Making(1, ManualClock())
+    limit = GroupTopicLimit(1, ManualClock())
     for _ in range(3):
-        making.check("a", "orders")
+        limit.check("a", "orders")
 
 
 def test_none_may_be_made_where_the_bound_is_zero() -> None:
     with pytest.raises(TopicUnknown):
-        Making(0, ManualClock()).check("a", "orders")
+        GroupTopicLimit(0, ManualClock()).check("a", "orders")
 
 
 def test_what_is_not_made_is_logged_once_in_a_while_by_the_topic_it_comes_from() -> None:
     clock = ManualClock()
-    making = Making(0, clock)
+    limit = GroupTopicLimit(0, clock)
     with capture_logs() as lines:
         for name, target in [("a", "orders"), ("b", "orders"), ("c", "mail"), ("d", "orders")]:
             with pytest.raises(TopicUnknown):
-                making.check(name, target)
+                limit.check(name, target)
         clock.advance(int(LOGGED_AGAIN_S * 1000))
         with pytest.raises(TopicUnknown):
-            making.check("e", "orders")
+            limit.check("e", "orders")
     assert [(line["topic"], line["missing"]) for line in lines] == [("orders", "a"), ("mail", "c"), ("orders", "e")]
 
 

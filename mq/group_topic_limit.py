@@ -23,7 +23,7 @@ LOGGED_AGAIN_S = 600.0
 log = logs.get(__name__)
 
 
-class Making:
+class GroupTopicLimit:
     """Of one process. Any thread."""
 
     def __init__(self, topics_max: int, clock: Clock) -> None:

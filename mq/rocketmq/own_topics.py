@@ -19,7 +19,7 @@ from mq.errors import QueueError, QueueUnavailable, TopicUnknown
 from mq.rocketmq.body import to_member
 from mq.rocketmq.cluster import RocketmqCluster, TopicOnBrokers, new_sys_flag
 from mq.rocketmq.settings import RocketmqSettings
-from mq.rocketmq.topology import Held
+from mq.rocketmq.topology import TopicOnBroker
 from rocketmq.client.client import Client
 from rocketmq.wire.bodies import Queue
 
@@ -80,7 +80,7 @@ class OwnTopics:
         self._grow_journal(wire, flag, journal, wanted)
         log.info("a buffer topic is made", topic=name, buffer=wire, queues=dict(wanted))
 
-    def _grow(self, wire: str, held: Mapping[str, Held], wanted: Mapping[str, int]) -> int:
+    def _grow(self, wire: str, held: Mapping[str, TopicOnBroker], wanted: Mapping[str, int]) -> int:
         """Make the topic, or more queues of it, under the identity that it has; its flag. Brokers that have enough
         are not asked: they may be down."""
         flag = held[min(held)].sys_flag if held else new_sys_flag()
@@ -206,6 +206,6 @@ class OwnTopics:
                 self._rest(MAKING_PAUSE_S)
 
 
-def _too_few(held: Mapping[str, Held], wanted: Mapping[str, int]) -> dict[str, int]:
+def _too_few(held: Mapping[str, TopicOnBroker], wanted: Mapping[str, int]) -> dict[str, int]:
     """Brokers that lack queues, and how many each is to have."""
     return {broker: count for broker, count in wanted.items() if broker not in held or held[broker].queues < count}
