@@ -13,7 +13,9 @@ from delayline.records.record import decode_body, encode_body
 from mq.rocketmq.body import chunks, to_body, to_member
 from mq.rocketmq.sent import as_sent, sent_header, sent_header_of, sys_flag_of
 from rocketmq.wire.batch import BatchMember
+from rocketmq.wire.bodies import Queue
 from rocketmq.wire.stored import StoredMessage
+from tests.unit.mq.rocketmq.scene import AUDIT, TARGET, BrokerInMemory, Worker
 
 PACKED = zlib.compress(b"value")
 DELIVERY: list[Header] = [(ACCEPTED, b"1767225600000"), (ID, b"t.a:0.1.1767225630000"), (DUE, b"1767225630000")]
@@ -63,6 +65,21 @@ def test_a_compressed_body_of_others_is_read_decompressed() -> None:
     member = BatchMember(PACKED, "TAGS\x01a\x02", 5)
     assert sent_header_of(stored(member, 0x301)) is None
     assert decode_body(to_body(stored(member, 0x301))) == (None, b"value", [(b"TAGS", b"a")])
+
+
+@pytest.mark.parametrize(("queue", "sys_flag"), [(TARGET, 0x301), (AUDIT, None)])
+def test_a_session_sends_to_consumers_as_the_producer_did_and_keeps_the_header_elsewhere(
+    queue: Queue, sys_flag: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member, sent = to_member(delivered(7, 0x301, PACKED)), []
+
+    def send(_: Queue, members: list[BatchMember], **how: int | None) -> None:
+        sent.append((members, how.get("sys_flag")))
+
+    session = Worker("first", BrokerInMemory()).session
+    monkeypatch.setattr(session.requests, "send_batch_later", send)
+    session.send_later(queue, [member], None)
+    assert sent == [([member] if sys_flag is None else as_sent([member])[0], sys_flag)]
 
 
 def test_a_batch_has_one_sys_flag() -> None:

@@ -46,17 +46,17 @@ def test_a_send_overtakes_a_pull_that_waits(scene: Scene) -> None:
 
 
 def test_what_a_broker_asks_reaches_the_client_and_its_answer_goes_back(scene: Scene) -> None:
-    """With the number of a request that is under way, and a code that as a request would be a send."""
+    """With the number of a request of the client's, and a code and fields that as a request would be a send."""
     client = scene.open().client()
     assert client.ask(message(DELAY="1")).code == 0
     push = Command(Request.CHECK_TRANSACTION_STATE, {"tranStateTableOffset": "1"}, b"half", opaque=7)
     scene.broker.peer.links[-1].send(push)
     found = client.receive()
     assert (found.code, found.opaque, found.body, found.is_answer) == (push.code, 7, b"half", False)
-    client.send(answer_to(found, Request.SEND_MESSAGE))
+    client.send(answer_to(found, Request.SEND_MESSAGE_V2, message(DELAY="1").fields))
     assert client.ask(Command(Request.HEART_BEAT, opaque=8)).opaque == 8
     assert [(one.code, one.is_answer) for one in scene.broker.peer.seen][-2:] == [
-        (Request.SEND_MESSAGE, True),
+        (Request.SEND_MESSAGE_V2, True),
         (Request.HEART_BEAT, False),
     ]
 

@@ -68,6 +68,8 @@ def test_flags_and_a_compressed_body_wait_as_they_were_sent(scene: Scene) -> Non
     scene.open().client().ask(send_of("orders", b"packed", 0, properties, flag=9, sys_flag=0x301))
     found = only(scene)
     assert (found.body, found.flag, found.properties_map()["delayline-sent"]) == (b"packed", 0, "9 769")
+    (request,) = [one for one in scene.broker.peer.seen if "b" in one.fields]
+    assert SendMessageV2.from_fields(request.fields).sys_flag == 0, "a reader of the buffer would decompress it"
 
 
 PASSED = [
