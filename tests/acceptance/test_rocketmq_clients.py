@@ -4,7 +4,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 from uuid import uuid4
 
@@ -129,6 +129,7 @@ def test_every_way_to_ask_for_a_delay_delays_and_delivers_what_was_sent(
     assert found["ms"].properties["TIMER_DELAY_MS"] == "700"
 
 
+@pytest.mark.thorough  # each run has the flags in units
 def test_a_body_that_the_client_has_compressed_stays_compressed(
     java: JavaClient, client: Client, topic: str, group: MakeGroup
 ) -> None:
@@ -180,6 +181,7 @@ def is_recalled(java: JavaClient, topic: str, sent: dict[str, Any]) -> bool:
     return True
 
 
+@pytest.mark.thorough  # each run has one that is early and one too late
 def test_a_recall_at_the_edge_is_ok_exactly_where_the_message_never_comes(
     java: JavaClient, topic: str, group: MakeGroup
 ) -> None:
@@ -203,6 +205,7 @@ def test_members_of_a_batch_have_their_own_delays(java: JavaClient, topic: str, 
         assert [one.body for one in got(2)] == [b"at once", b"later"]
 
 
+@pytest.mark.thorough  # each run has a consumer through it
 def test_consumers_get_all_through_the_proxy_in_order_and_their_failures_again(
     java: JavaClient, topic: str, group: MakeGroup
 ) -> None:
@@ -214,6 +217,24 @@ def test_consumers_get_all_through_the_proxy_in_order_and_their_failures_again(
     with java.consuming(group(), topic, failures=1) as got:
         attempts = got(40)
     assert sorted(int(one.body) for one in attempts if one.reconsume_times) == list(range(20))
+
+
+@pytest.mark.thorough  # each run has a filter by tags
+def test_filters_broadcasts_and_pop_work_through_the_proxy(
+    java: JavaClient, server: Server, topic: str, group: MakeGroup
+) -> None:
+    for number in range(4):
+        java.send(topic, b"%d" % number, **NATIVE | {"delay_ms": 200, "properties": {"amount": str(number)}})
+    everything = [b"0", b"1", b"2", b"3"]
+    with java.consuming(group(), topic, sql="amount BETWEEN 1 AND 2") as got:
+        assert [one.body for one in got(2)] == [b"1", b"2"]
+    cast = group()
+    with ExitStack() as stack:
+        for got in [stack.enter_context(java.consuming(cast, topic, broadcasting=True)) for _ in range(2)]:
+            assert sorted(found.body for found in got(4)) == everything
+    broker = f"127.0.0.1:{int(server.settings['proxy__rocketmq__port']) + 4}"
+    with java.consuming(group(), topic, pop=broker) as got:
+        assert sorted(found.body for found in got(4)) == everything
 
 
 def test_the_vip_channel_takes_delays_too(rocketmq: RocketMq, server: Server, topic: str) -> None:

@@ -1,10 +1,10 @@
 """A proxy in a thread, before a scripted name server and a scripted broker."""
 
 import socket
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -80,8 +80,10 @@ def done(result: Any) -> "Future[Any]":
 class Wire:
     """A client, frame by frame."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         self.channel = socket.create_connection(("127.0.0.1", port), WITHIN_S)
+        if tls is not None:
+            self.channel = tls.wrap_socket(self.channel, server_hostname="127.0.0.1")
         self._frames = FrameSplitter()
         self._read: list[Command] = []
 
@@ -127,14 +129,20 @@ def send_of(topic: str, body: bytes, queue_id: int = 1, properties: str = "", **
 class Broker:
     """Stores what comes; `queues` are how many of each topic it has been sent."""
 
-    def __init__(self, stack: ExitStack) -> None:
-        self.peer = stack.enter_context(closing(ScriptedPeer(self._answer)))
+    def __init__(self, stack: ExitStack, tls: ssl.SSLContext | None = None) -> None:
+        self.peer = stack.enter_context(closing(ScriptedPeer(self._answer, tls)))
         self.offsets: dict[str, int] = {}
         self.codes: dict[str, int] = {}  # answers by topic, other than success
         self.refused_body = b""  # of a message that is illegal
         self.others: Callable[[PeerLink, Command], None] = lambda link, command: link.send(answer_to(command, 0))
 
     def _answer(self, link: PeerLink, command: Command) -> None:
+        try:
+            self._carry_out(link, command)
+        except (KeyError, ValueError, WireError) as error:
+            link.send(answer_to(command, Answer.SYSTEM_ERROR, remark=repr(error)))
+
+    def _carry_out(self, link: PeerLink, command: Command) -> None:
         if command.is_answer:
             return
         if command.code not in (Request.SEND_MESSAGE_V2, Request.SEND_BATCH_MESSAGE, Request.SEND_MESSAGE):
@@ -164,9 +172,9 @@ class Broker:
 class NameServer:
     """Knows the broker, and the topic."""
 
-    def __init__(self, stack: ExitStack, broker: Broker) -> None:
+    def __init__(self, stack: ExitStack, broker: Broker, tls: ssl.SSLContext | None = None) -> None:
         self.addresses: dict[int, str] = {0: broker.peer.address}
-        self.peer = stack.enter_context(closing(ScriptedPeer(self._answer)))
+        self.peer = stack.enter_context(closing(ScriptedPeer(self._answer, tls)))
 
     def _answer(self, link: PeerLink, command: Command) -> None:
         brokers = (BrokerAddresses("c", BROKER, dict(self.addresses)),)
@@ -180,19 +188,19 @@ class NameServer:
 
 
 class Scene:
-    """Not open yet; `changes` are to the settings."""
+    """Not open yet. `tls` is that of the servers."""
 
-    def __init__(self, stack: ExitStack, folder: Path, **changes: Any) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, tls: ssl.SSLContext | None = None) -> None:
         self.stack = stack
-        self.broker = Broker(stack)
-        self.names = NameServer(stack, self.broker)
+        self.broker = Broker(stack, tls)
+        self.names = NameServer(stack, self.broker, tls)
         self.queue = Queue()
         self.owners: Any = None
         self.full: str | None = None
         self.port = free_range(24)
         self.registry = CollectorRegistry()
         self.metrics = RocketmqProxyMetrics(self.registry)
-        self.settings = replace(self._settings(folder), **changes)
+        self.settings = self._settings(folder)
 
     def _settings(self, folder: Path) -> RocketmqProxySettings:
         return RocketmqProxySettings(
