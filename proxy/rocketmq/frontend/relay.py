@@ -153,6 +153,7 @@ class FrameRelay:
     def stop(self) -> None:
         """End when the server has been silent for a moment: the requests before that have their answers."""
         self.client.hold("stopping")
+        self._has_heard = True  # what has just been read may not be answered yet
         self._stop_if_quiet()
 
     def _stop_if_quiet(self) -> None:

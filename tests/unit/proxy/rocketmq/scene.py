@@ -197,6 +197,7 @@ class Scene:
         self.queue = Queue()
         self.owners: Any = None
         self.full: str | None = None
+        self.stop: Callable[[], None]
         self.port = free_range(24)
         self.registry = CollectorRegistry()
         self.metrics = RocketmqProxyMetrics(self.registry)
@@ -232,6 +233,7 @@ class Scene:
             "proxy",
         )
         thread.start()
+        self.stop = thread.stop
         try:
             until_s = CLOCK.monotonic_s() + WITHIN_S
             while not thread.readiness()[0]:

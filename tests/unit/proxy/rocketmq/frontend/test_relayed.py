@@ -1,5 +1,7 @@
 """What passes between a client and a server: as it came, in any order, and in both directions."""
 
+from threading import Thread
+
 from rocketmq.wire.bodies import decode_route
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command, Encoding, answer_to
@@ -79,3 +81,22 @@ def test_a_client_is_cut_off_where_its_broker_has_moved(scene: Scene) -> None:
     scene.names.addresses[0] = "127.0.0.1:1"
     names.ask(Command(Request.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo("orders").to_fields()))
     assert client.is_closed()
+
+
+def test_a_proxy_that_stops_lets_requests_under_way_have_their_answers(scene: Scene) -> None:
+    """A pull that waits is none of them."""
+    under_way: list[tuple[PeerLink, Command]] = []
+    scene.broker.others = lambda link, command: under_way.append((link, command))
+    client, pulling = scene.open().client(), scene.client()
+    pulling.send(Command(Request.PULL_MESSAGE))
+    client.send(Command(Request.HEART_BEAT, opaque=5))
+    while len(under_way) < 2:
+        assert client.ask(message()).code == 0
+    stopping = Thread(target=scene.stop)
+    stopping.start()
+    link, asked = next(one for one in under_way if one[1].code == Request.HEART_BEAT)
+    link.send(answer_to(asked, 0))
+    assert client.receive().opaque == 5
+    assert client.is_closed()
+    assert pulling.is_closed()
+    stopping.join()
