@@ -138,7 +138,7 @@ class Watch:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                self._admin.topics()
+                self._admin.reach()
                 self._trouble = self._admin.trouble()
             except QueueError as error:
                 self._trouble = str(error)

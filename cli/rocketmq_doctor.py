@@ -20,11 +20,16 @@ def examine_rocketmq(settings: Settings, queue: RocketmqQueue, clock: Clock) -> 
     except QueueError as error:
         yield no_answer("RocketMQ", servers, "name server", error)
         return
+    if not brokers:
+        detail = f"RocketMQ at {servers}: no broker is registered with the name servers"
+        yield Finding("fail", "queue", detail, "start brokers; their namesrvAddr names these servers")
+        return
     yield Finding("ok", "queue", f"RocketMQ at {servers}, {len(brokers)} brokers, {len(topics)} topics of users")
     for name in brokers:
         yield from _broker(queue, name)
     enabled = [topic for topic in topics if settings.is_delay_enabled(topic)]
     for topic in enabled[:TOPICS_MAX]:
+        yield from _rights(queue, topic)
         yield from _waiting(queue, topic, clock.now_ms())
     yield from left_out(enabled)
 
@@ -61,6 +66,16 @@ def _confirms_alone(found: Mapping[str, str]) -> bool:
     """So it is since RocketMQ 5, which has the setting; a master that a controller has elected is a SYNC_MASTER."""
     is_counting = found.get("allAckInSyncStateSet") != "true" and found.get("inSyncReplicas") == "1"
     return found.get("brokerRole") == "SYNC_MASTER" and is_counting
+
+
+def _rights(queue: RocketmqQueue, topic: str) -> Iterator[Finding]:
+    try:
+        missing = queue.rights_missing(topic)
+    except QueueError as error:
+        yield Finding("fail", topic, str(error))
+        return
+    if missing is not None:
+        yield Finding("fail", topic, missing, "its messages are accepted, and wait: docs/rocketmq.md has the rights")
 
 
 def _waiting(queue: RocketmqQueue, topic: str, now_ms: int) -> Iterator[Finding]:

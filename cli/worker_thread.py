@@ -31,7 +31,7 @@ class WorkerThread:
     def __init__(self, open_worker: Callable[[], Worker]) -> None:
         self._open_worker = open_worker
         self._stopping = threading.Event()
-        self._waiting_for = "the queue"
+        self._start_trouble = "the queue has not answered yet"
         self._has_been_ready = False
         self._thread = threading.Thread(target=self._work, name="worker", daemon=True)
         self.worker: Worker | None = None
@@ -62,7 +62,7 @@ class WorkerThread:
         no other process would do better with it."""
         worker = self.worker
         if worker is None:
-            return False, f"waiting for {self._waiting_for}"
+            return False, f"starting: {self._start_trouble}"
         if not worker.joined and not self._has_been_ready:
             return False, "starting"
         statuses = worker.statuses
@@ -104,9 +104,9 @@ class WorkerThread:
         return None
 
     def _wait(self, detail: str) -> None:
-        if detail != self._waiting_for:
+        if detail != self._start_trouble:
             log.warning("the worker waits for the queue", detail=detail)
-        self._waiting_for = detail
+        self._start_trouble = detail
         self._stopping.wait(RETRY_S)
 
 

@@ -80,12 +80,9 @@ class Lost(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Records of one shard, plain tuples of the shape of LogRecord (because there are many), offsets ascending (holes
-    are allowed: aborted or control records).
-
-    Everything below `next_offset` has been read, holes behind the last record included; 0 where the last record is
-    the end of what was read. Without it a log that ends in a hole could never be read to its end.
-    """
+    """Records of one shard, plain tuples of the shape of LogRecord (because there are many), offsets ascending (with
+    holes: aborted or control records). Everything below `next_offset` has been read, holes behind the last record
+    included, so that a log that ends in a hole is read to its end; 0: the last record is the end of what was read."""
 
     shard: Shard
     records: Sequence[tuple[int, int, bytes]]
@@ -367,6 +364,9 @@ class Admin(Protocol):
 
     def target_trouble(self, shard: Shard) -> str | None:
         """Why the target takes no deliveries now, as far as that shows without one. Raises QueueUnavailable."""
+
+    def reach(self) -> None:
+        """Returns when a part of the queue that stores messages answers. Raises QueueUnavailable."""
 
     def trouble(self) -> str | None:
         """A failure of the queue itself that does not pass, so that it takes in nothing more; None if none is known.

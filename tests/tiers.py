@@ -33,6 +33,7 @@ LEFT_OUT = {
     "tests/integration/rocketmq/test_frozen_worker.py": "a worker that is stopped; each run has lapses in its units",
     "tests/integration/rocketmq/test_refusals.py": "a real broker's refusals; each run has what its codes mean",
     "tests/integration/rocketmq/test_replicas.py": "three brokers; each run has routes with replicas in its units",
+    "tests/integration/rocketmq/test_rights.py": "access control is the broker's",
     "tests/integration/rocketmq/test_several_brokers.py": "two masters; each run has owners on two in its units",
     "tests/integration/rocketmq/test_tls.py": "servers of its own; each run has the client's TLS in its units",
     "tests/reconcile/test_at_once.py": "whole runs, step by step; each run has two repairs, and the lock",

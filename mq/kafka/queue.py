@@ -251,6 +251,9 @@ class KafkaQueue:
         names = self._open_cluster.names()
         return [name for name in names if not name.startswith("__") and not self.names.is_own(name)]
 
+    def reach(self) -> None:
+        self._open_cluster.names()
+
     def topic(self, name: str) -> TopicInfo:
         return self._open_cluster.describe(name).info
 

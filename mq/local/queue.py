@@ -281,6 +281,9 @@ class LocalQueue:
         """Topics here go with their shards, and refuse nothing but a record that is too large."""
         return None
 
+    def reach(self) -> None:
+        self._ledger.check()
+
     def trouble(self) -> str | None:
         """What is damaged or has failed, so that nothing more is taken in; None where nothing is."""
         return self._ledger.failure or self._storage.trouble()

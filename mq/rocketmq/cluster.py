@@ -22,7 +22,7 @@ from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.topology import TopicOnBroker, Topology
 from rocketmq.client.broker import PullStatus
 from rocketmq.client.client import Client
-from rocketmq.errors import RocketmqError
+from rocketmq.errors import NotAllowed, RocketmqError
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 
@@ -31,6 +31,8 @@ _OURS_SHIFT = 2
 PULL_RECORDS_MAX = 1000
 FILE_RESERVED_H = 72
 """A broker's default (`MessageStoreConfig.fileReservedTime`)."""
+REACH_S = 4.0
+"""For the first answer of any broker."""
 READABLE_S = 5.0
 """What was stored can be read within milliseconds, or has been lost with its broker."""
 READABLE_PAUSE_S = 0.002
@@ -175,10 +177,28 @@ class RocketmqCluster:
         with self.translated_errors("listing brokers"):
             return sorted(self._topology.masters())
 
+    def reach(self) -> None:
+        """Name servers alone do not count. Raises QueueUnavailable where no broker is registered, or none answers."""
+        masters = self.masters()
+        if not masters:
+            raise QueueUnavailable("no broker is registered with the name servers")
+        with self.translated_errors("reaching brokers"):
+            if not self._client.admin.any_answers(REACH_S):
+                raise QueueUnavailable(f"no broker answers, of {', '.join(masters)}")
+
     def clusters(self) -> set[str]:
         """Names of RocketMQ's clusters; its topics of the same names are no users'."""
         with self.translated_errors("listing brokers"):
             return {one.cluster for one in self._client.names.cluster()}
+
+    def read_right_missing(self, queue: Queue) -> str | None:
+        """What its broker answers if this account may not read the queue. Raises QueueUnavailable."""
+        with self.translated_errors(f"reading {queue.topic}"):
+            try:
+                self._client.broker.pull(queue, self._client.broker.max_offset(queue), messages_max=1)
+            except NotAllowed as error:
+                return str(error)
+        return None
 
     def make(self, wire: str, queues: dict[str, int], sys_flag: int) -> None:
         """The topic with so many queues on each broker; one that is there is changed."""

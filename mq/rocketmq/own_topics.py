@@ -186,7 +186,7 @@ class OwnTopics:
         with self._making:
             masters = self._cluster.masters()
             if not masters:
-                raise QueueUnavailable("no broker is registered")
+                raise QueueUnavailable("no broker is registered with the name servers")
             name_of_all = f"{self._settings.group}-making"
             client_id = f"{new_sys_flag():x}{new_sys_flag():x}"
             self._lock(masters[0], name_of_all, client_id)

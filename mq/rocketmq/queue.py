@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from threading import Event
 from weakref import WeakSet
 
@@ -15,7 +16,7 @@ from delayline.schedule.rules import Rules
 from mq.broker_clock import BrokerClock
 from mq.contract import Append, AppendRequest, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.each import append_each
-from mq.errors import NotDoneHere, QueueClosed, QueueError, QueueUnavailable
+from mq.errors import NotDoneHere, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.group_topic_limit import GroupTopicLimit
 from mq.rocketmq.appends import Appends
 from mq.rocketmq.batches import Batches
@@ -24,7 +25,7 @@ from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import Journals, State
 from mq.rocketmq.log_ends import LogEnds
 from mq.rocketmq.membership import SessionMembership
-from mq.rocketmq.naming import place_of
+from mq.rocketmq.naming import Place, place_of
 from mq.rocketmq.own_topics import OwnTopics
 from mq.rocketmq.ownership import Holding, Ownership
 from mq.rocketmq.parts import PartSender
@@ -247,6 +248,10 @@ class RocketmqQueue:
             return f"topic {shard.topic!r} has no queue {shard.partition}"
         return None if held.is_writable else f"topic {shard.topic!r} may not be written on {place.broker}"
 
+    def reach(self) -> None:
+        self._check()
+        self._cluster.reach()
+
     def trouble(self) -> str | None:
         """None: brokers recover by themselves, or each of their shards reports its trouble."""
         return None
@@ -338,6 +343,17 @@ class RocketmqQueue:
         """Names of the brokers that take writes. Raises QueueUnavailable."""
         self._check()
         return self._cluster.masters()
+
+    def rights_missing(self, topic: str) -> str | None:
+        """What brokers answer if this account may not read the topic, or its buffer. Raises QueueError."""
+        self._check()
+        found = self._cluster.describe(topic)
+        queues = [Place(broker, 0).of(found.wire) for broker in found.shape]
+        with suppress(TopicUnknown):
+            buffer = self._cluster.describe(self._names.buffer(topic))
+            queues += [Place(broker, 0).of(buffer.wire) for broker in buffer.shape]
+        answers = (self._cluster.read_right_missing(queue) for queue in queues)
+        return next((answer for answer in answers if answer is not None), None)
 
     def broker_settings(self, broker: str) -> Mapping[str, str]:
         """As the broker has them. Raises QueueUnavailable."""

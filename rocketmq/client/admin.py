@@ -4,6 +4,9 @@ A broker has its own list of topics and reports it to the name servers; a topic 
 each. Creating what is there changes it, and is done as often as wanted.
 """
 
+from concurrent.futures import as_completed
+from contextlib import suppress
+
 from rocketmq.client.links import Links
 from rocketmq.client.nameservers import NameServers
 from rocketmq.client.refusals import check
@@ -82,6 +85,14 @@ class Administration:
     def delete_group(self, group: str, broker: str, *, with_offsets: bool = False) -> None:
         header = DeleteSubscriptionGroup(group, with_offsets)
         self._ask(broker, Command(Request.DELETE_SUBSCRIPTIONGROUP, header.to_fields()))
+
+    def any_answers(self, timeout_s: float) -> bool:
+        """Whether one of the registered masters answers, be it with a refusal."""
+        asked = set()
+        for address in self.brokers().values():
+            with suppress(Unreachable):
+                asked.add(self._links.to(address).start(Command(Request.GET_BROKER_CONFIG), timeout_s))
+        return any(one.exception() is None for one in as_completed(asked))
 
     def configuration(self, broker: str) -> dict[str, str]:
         """The broker's settings (`Properties` of Java, of which the broker escapes nothing)."""

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from string import Template
-from typing import Any, Literal
+from typing import Any
 
 from rocketmq.client.client import Client
 from rocketmq.client.settings import ClientSettings
 from rocketmq.errors import RocketmqError
+from rocketmq.wire.acl import AclCredentials
 from tests.brokers import archive
 from tests.brokers.distribution import CACHE, Unavailable, copy_once
 from tests.brokers.guarded import Guarded
@@ -32,8 +33,6 @@ PORTS_PER_BROKER = 3
 START_S = 120.0
 """Four to twelve on a quiet machine."""
 HERE = Path(__file__).parent
-Elections = Literal["controller", "dledger"]
-"""Of a broker's master, by a controller in the name server (RIP-44), or by its nodes (DLedger, RIP-7)."""
 _SMALL = ["-XX:+UseSerialGC", "-Xss512k", "-XX:ReservedCodeCacheSize=64m", "-XX:MaxMetaspaceSize=128m"]
 _NAME_SERVER_HEAP = ["-Xms32m", "-Xmx64m"]
 _BROKER_HEAP = ["-Xms192m", "-Xmx256m", "-XX:MaxDirectMemorySize=192m"]
@@ -108,14 +107,16 @@ class RocketMq:
         properties: Mapping[str, str] | None = None,
         replicated: Mapping[str, str] | None = None,
         name_server_properties: Mapping[str, str] | None = None,
-        elections: Elections | None = None,
+        has_controller: bool = False,
         tls: ssl.SSLContext | None = None,
+        credentials: AclCredentials | None = None,
     ) -> None:
-        """The first master has so many `replicas`; where there are `elections`, one of them may take its
+        """The first master has so many `replicas`; with a controller, in the name server, one of them may take its
         place. Leave `java_options` out where speed is measured. `properties` are added to those of brokers,
         `replicated` to those of the master that has replicas. Over `tls` they are asked; `java_options` make them
-        take it."""
+        take it. `credentials` are an account that may do all."""
         self._tls = tls
+        self._credentials = credentials
         self._lib = lib = jars()
         self._folder = folder = run_folder()
         nodes = [*((name, 0) for name in BROKERS[:masters]), *((BROKER, number) for number in range(1, 1 + replicas))]
@@ -132,17 +133,17 @@ class RocketMq:
             *on,
             "org.apache.rocketmq.broker.BrokerStartup",
         ]
-        self._elections = elections
-        self._properties = {**(properties or {}), **(self._with_controller() if elections == "controller" else {})}
+        self._properties = {**(properties or {}), **(self._with_controller() if has_controller else {})}
         self._replicated = replicated or {}
         where = {"listenPort": str(name_port), "kvConfigPath": f"{folder}/kv.json"}
-        more = {**(name_server_properties or {}), **(self._controller() if elections == "controller" else {})}
+        more = {**(name_server_properties or {}), **(self._controller() if has_controller else {})}
         _write(folder / "names.conf", where | more)
         self.name_server = Server([*names, "-c", f"{folder}/names.conf"], name_port, folder / "names.log")
         self.brokers: dict[str, Server] = {}
         self.replicas: list[Server] = []
-        self._ha_ports = ports[1::PORTS_PER_BROKER]
-        for (name, number), port, ha_port in zip(nodes, ports[2::PORTS_PER_BROKER], self._ha_ports, strict=True):
+        for (name, number), port, ha_port in zip(
+            nodes, ports[2::PORTS_PER_BROKER], ports[1::PORTS_PER_BROKER], strict=True
+        ):
             server = self._node(name, number, port, ha_port)
             if number:
                 self.replicas.append(server)
@@ -155,17 +156,10 @@ class RocketMq:
         conf = Template((HERE / "rocketmq.conf").read_text()).substitute(
             name=name, port=port, ha_port=ha_port, name_port=self.name_server.port, data=self.data(node)
         )
+        role = {"brokerId": str(number), "brokerRole": "SLAVE"} if number else {}
         more = self._replicated if node == BROKER else {}
-        _write(file := self._folder / f"{node}.conf", {**self._properties, **self._role(name, number), **more}, conf)
+        _write(file := self._folder / f"{node}.conf", {**self._properties, **role, **more}, conf)
         return Server([*self._broker_command, "-c", str(file)], port, self._folder / f"{node}.log")
-
-    def _role(self, broker: str, number: int) -> dict[str, str]:
-        """Of a node. Those whose commit log is DLedger's elect their master among themselves."""
-        if self._elections == "dledger":
-            peers = ";".join(f"n{peer}-127.0.0.1:{port}" for peer, port in enumerate(self._ha_ports))
-            named = {"dLegerGroup": broker, "dLegerPeers": peers, "dLegerSelfId": f"n{number}"}
-            return {"enableDLegerCommitLog": "true", **named}
-        return {"brokerId": str(number), "brokerRole": "SLAVE"} if number else {}
 
     def _controller(self) -> dict[str, str]:
         """Of the name server: the only controller (RIP-44)."""
@@ -197,7 +191,7 @@ class RocketMq:
 
     @property
     def settings(self) -> ClientSettings:
-        return ClientSettings((f"127.0.0.1:{self.name_server.port}",), tls=self._tls)
+        return ClientSettings((f"127.0.0.1:{self.name_server.port}",), self._credentials, self._tls)
 
     def start(self) -> None:
         """Returns when the broker is registered and answers. Raises Unavailable."""
@@ -210,13 +204,10 @@ class RocketMq:
         self._wait(lambda: is_listening(self.name_server.port), self.name_server)
         for broker in self.brokers.values():
             broker.start()
-        if self._elections != "dledger":  # there, one alone is no master
-            self.wait_ready()
+        self.wait_ready()
         for replica in self.replicas:
             replica.start()
-        for replica in self.replicas:
             self.wait_registered(replica)
-        self.wait_ready()
 
     def wait_ready(self) -> None:
         """Until a client finds each broker, and the broker answers. Raises Unavailable."""

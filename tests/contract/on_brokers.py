@@ -363,6 +363,9 @@ class SuiteQueue:
     def buffer(self, shard: Shard) -> TopicInfo:
         return self._info(self._queue.buffer(self._names.shard_out(shard)))
 
+    def reach(self) -> None:
+        self._queue.reach()
+
     def target_trouble(self, shard: Shard) -> str | None:
         return self._queue.target_trouble(self._names.shard_out(shard))
 

@@ -10,7 +10,7 @@ from delayline.errors import ConfigError, UnknownFormat
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import Audited, Owner
-from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
+from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueUnavailable, TopicUnknown
 from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
 from tests.contract.conftest import NAMESPACE, MakeQueue, local_only, not_on_rocketmq
@@ -56,6 +56,13 @@ def test_names_of_the_installation_are_no_topics_for_users(queue: LocalQueue, na
         queue.ensure_topic(name)
     with pytest.raises(TopicUnknown):
         queue.ensure_buffer(name, DEFAULT_RULES)
+
+
+def test_a_queue_that_is_there_can_be_reached(queue: LocalQueue) -> None:
+    queue.reach()
+    queue.close()
+    with pytest.raises(QueueUnavailable):
+        queue.reach()
 
 
 def test_only_topics_of_users_are_listed(queue: LocalQueue) -> None:

@@ -1,4 +1,4 @@
-"""A broker of three nodes: a controller (RIP-44) or DLedger makes one of them the master. It is killed, or frozen."""
+"""One broker of three nodes, of which a controller makes one the master (RIP-44): it is killed, or frozen."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -13,7 +13,7 @@ from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import TopicOf
 from tests.brokers.distribution import Unavailable
-from tests.brokers.rocketmq import Elections, RocketMq, Server, started
+from tests.brokers.rocketmq import RocketMq, Server, started
 from tests.integration.rocketmq.service import Service
 from tests.integration.rocketmq.waiting import soon
 
@@ -22,24 +22,24 @@ CONFIRMED = {"allAckInSyncStateSet": "true", "inSyncReplicas": "2", "minInSyncRe
 LOST = "a broker has lost the end of its log"
 
 
-def running(elections: Elections, properties: dict[str, str]) -> Iterator[RocketMq]:
+def running(properties: dict[str, str]) -> Iterator[RocketMq]:
     try:
-        with started(1, replicas=2, properties=properties, elections=elections) as server:
+        with started(1, replicas=2, properties=properties, has_controller=True) as server:
             yield server
     except Unavailable as error:
         pytest.skip(f"no RocketMQ: {error}")
 
 
-@pytest.fixture(scope="module", params=[("controller", CONFIRMED), ("dledger", {})], ids=["controller", "dledger"])
-def confirmed(request: pytest.FixtureRequest) -> Iterator[RocketMq]:
-    """What is acknowledged is on all replicas that count, in DLedger on most of them."""
-    yield from running(*request.param)
+@pytest.fixture(scope="module")
+def confirmed() -> Iterator[RocketMq]:
+    """What is acknowledged is on all replicas that count."""
+    yield from running(CONFIRMED)
 
 
 @pytest.fixture(scope="module")
 def unconfirmed() -> Iterator[RocketMq]:
     """The defaults: the master acknowledges by itself."""
-    yield from running("controller", {})
+    yield from running({})
 
 
 @pytest.fixture

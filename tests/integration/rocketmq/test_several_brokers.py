@@ -92,6 +92,17 @@ def test_the_api_misses_what_waits_on_a_broker_that_is_down(
     service.check_each_once()
 
 
+def test_an_api_is_not_ready_while_no_broker_answers(service: Service, rocketmq: RocketMq) -> None:
+    for take_away in (freeze, kill):
+        bring_back = [take_away(rocketmq, name) for name in rocketmq.brokers]
+        try:
+            soon(lambda: service.ask("get", "readyz").status_code == 503)
+        finally:
+            for back in bring_back:
+                back()
+        soon(lambda: service.ask("get", "readyz").status_code == 200)
+
+
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_without_name_servers_everything_goes_on(service: Service, rocketmq: RocketMq, how: str) -> None:
     names = rocketmq.name_server

@@ -28,7 +28,7 @@ def _raising(error: Exception) -> Callable[[], Any]:
 def test_a_process_is_ready_while_the_queue_answers_and_can_be_appended_to() -> None:
     answers: Iterator[Callable[[], Any]] = iter([_raising(QueueUnavailable("away")), _raising(KeyError("who knows"))])
     trouble: list[str | None] = ["nothing can be sent: no producer id"]
-    admin = SimpleNamespace(topics=lambda: next(answers, list)(), trouble=lambda: trouble[0])
+    admin = SimpleNamespace(reach=lambda: next(answers, list)(), trouble=lambda: trouble[0])
     seen: list[tuple[bool, str]] = []
     before = threads.failures().get("watch", 0)
 
