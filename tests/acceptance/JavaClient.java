@@ -21,6 +21,9 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -57,6 +60,7 @@ public class JavaClient {
             case "consume": return consume(command);
             case "stop": CONSUMERS.remove(command.getString("name")).shutdown(); return "stopped";
             case "send": return send(command);
+            case "transact": return transact(command);
             case "recall": return producer().recallMessage(command.getString("topic"), command.getString("handle"));
             case "view": return seen(producer().viewMessage(command.getString("topic"), command.getString("id")));
             case "find": return find(command);
@@ -191,6 +195,28 @@ public class JavaClient {
             .fluentPut("broker", sent.getMessageQueue().getBrokerName())
             .fluentPut("offset", sent.getQueueOffset())
             .fluentPut("transaction_id", sent.getTransactionId());
+    }
+
+    /** A transaction whose outcome is unknown until the broker asks for it, and then to commit. */
+    static JSONObject transact(JSONObject command) throws Exception {
+        TransactionMQProducer transacting = new TransactionMQProducer("transacting-" + System.nanoTime());
+        transacting.setNamesrvAddr(names);
+        transacting.setInstanceName("transacting");
+        transacting.setSendMsgTimeout(PATIENCE_MS);
+        transacting.setTransactionListener(new TransactionListener() {
+            @Override public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return LocalTransactionState.UNKNOW;
+            }
+            @Override public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        transacting.start();
+        Message message = new Message(command.getString("topic"), Base64.getDecoder().decode(command.getString("body")));
+        if (command.containsKey("delay")) {
+            message.putUserProperty("delay", command.getString("delay"));
+        }
+        return result(transacting.sendMessageInTransaction(message, null));
     }
 
     static JSONArray find(JSONObject command) throws Exception {

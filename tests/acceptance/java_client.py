@@ -86,6 +86,11 @@ class JavaClient:
         `batch` makes a batch of it, and `how` is `async` or `one-way`, which has no answer."""
         return dict(self.ask("send", topic=topic, body=base64.b64encode(body).decode(), **what))
 
+    def transact(self, topic: str, body: bytes, **what: Any) -> dict[str, Any]:
+        """A half message, committed when its broker asks for the outcome. `delay` is a directive of ours: Java's client
+        refuses RocketMQ's delays there."""
+        return dict(self.ask("transact", topic=topic, body=base64.b64encode(body).decode(), **what))
+
     def recall(self, topic: str, handle: str) -> str:
         """By its producer; the id."""
         return str(self.ask("recall", topic=topic, handle=handle))
