@@ -87,8 +87,8 @@ class JavaClient:
         return dict(self.ask("send", topic=topic, body=base64.b64encode(body).decode(), **what))
 
     def transact(self, topic: str, body: bytes, **what: Any) -> dict[str, Any]:
-        """A half message, committed when its broker asks for the outcome. `delay` is a directive of ours: Java's client
-        refuses RocketMQ's delays there."""
+        """A half message, committed when its broker asks for the outcome. `delay` is a directive of ours: Java's
+        client refuses RocketMQ's delays there."""
         return dict(self.ask("transact", topic=topic, body=base64.b64encode(body).decode(), **what))
 
     def recall(self, topic: str, handle: str) -> str:

@@ -289,8 +289,9 @@ class FrameRelay:
     def to_server(self, command: Command) -> None:
         self._server.write(encode_frame(command))
 
-    def to_client(self, command: Command) -> None:
-        self.client.write(encode_frame(command))
+    def to_client(self, *commands: Command) -> None:
+        """All at once."""
+        self.client.write([part for command in commands for part in encode_frame(command)])
 
     def release(self, paid: Paid) -> None:
         self._held.release(paid)

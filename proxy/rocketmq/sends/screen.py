@@ -6,7 +6,7 @@ day only bounds how far ahead it may be due, and decides about moments that have
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -43,6 +43,26 @@ def names_of(aliases: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name.decode() for name in names) - delays.NAMES
 
 
+class Named(NamedTuple):
+    """Of a message's properties, by their names: directives and what only Delayline may write; what is like them;
+    what consumers see. Where `delay.aliases` has RocketMQ's names these are directives, of which the log has one
+    already; elsewhere they stay, as RocketMQ leaves them."""
+
+    given: tuple[str, ...]
+    like: tuple[Lookalike, ...]
+    kept: tuple[str, ...]
+
+
+@lru_cache(1000)
+def named_in(names: tuple[str, ...], aliases: tuple[str, ...]) -> Named:
+    """Remembered: the messages of a producer have the same names."""
+    ours = names_of(aliases)
+    left_out = ours | delays.NAMES if "rocketmq" in aliases else ours
+    like = lookalikes([name.encode() for name in names if name not in delays.NAMES], aliases)
+    given = tuple(name for name in names if name in ours)
+    return Named(given, tuple(like), tuple(name for name in names if name not in left_out))
+
+
 class SendScreen:
     """One for as long as the rules stay the same."""
 
@@ -67,31 +87,32 @@ class SendScreen:
         rules, properties = self._rules_for(topic), decode_properties(text)
         if rules.default_delay_ms or not delays.NAMES.isdisjoint(properties):
             return True
-        return not names_of(rules.aliases).isdisjoint(properties) or bool(_like(properties, rules))
+        names = named_in(tuple(properties), rules.aliases)
+        return bool(names.given or names.like)
 
     def look(self, topic: str, properties: Mapping[str, str], now_ms: int) -> Delayed | RemotingRefusal | None:
-        """None: it goes straight to its topic, as it came."""
+        """None: it goes straight to its topic, as it came. Hot: once per message that is looked at."""
         rules = self._rules_for(topic)
-        names = names_of(rules.aliases)
-        if (misnamed := self._misnamed(topic, properties, rules)) is not None:
+        names = named_in(tuple(properties), rules.aliases)
+        if names.like and (misnamed := self._misnamed(topic, names.like)) is not None:
             return misnamed
         native = delay_of(properties, now_ms, rules, self._horizon_max_ms)
         if isinstance(native, RemotingRefusal):
             return native
-        given = [(name.encode(), value.encode()) for name, value in properties.items() if name in names]
+        given = [(name.encode(), properties[name].encode()) for name in names.given]
         directives = (*given, native) if native is not None else tuple(given)
-        if any(name == SENT for name, _ in given):
+        if SENT.decode() in names.given:
             return _illegal(SENT.decode(), "a header of Delayline's own, which clients may not send")
         verdict = read_directives(directives, now_ms, rules, self._horizon_max_ms)
         if isinstance(verdict, Invalid):
             return _illegal(verdict.directive, verdict.detail)
         if isinstance(verdict, Immediate):
             return None
-        return Delayed(directives, _others(properties, names, rules), verdict)
+        return Delayed(directives, {name: properties[name] for name in names.kept}, verdict)
 
-    def _misnamed(self, topic: str, properties: Mapping[str, str], rules: Rules) -> RemotingRefusal | None:
+    def _misnamed(self, topic: str, like: Sequence[Lookalike]) -> RemotingRefusal | None:
         """A name that is like a directive's, where that refuses the message."""
-        for one in _like(properties, rules):
+        for one in like:
             if one.nearest is not None or self.refuse_unknown:
                 return RemotingRefusal(Answer.MESSAGE_ILLEGAL, one.sentence)
             if self._unheeded is not None:
@@ -108,18 +129,6 @@ class SendScreen:
             if self._unheeded is not None:
                 self._unheeded.note(topic, name, Why.TOPIC)
         return None
-
-
-def _like(properties: Iterable[str], rules: Rules) -> list[Lookalike]:
-    names = [name.encode() for name in properties if name not in delays.NAMES]
-    return lookalikes(names, rules.aliases)
-
-
-def _others(properties: Mapping[str, str], names: frozenset[str], rules: Rules) -> dict[str, str]:
-    """What consumers see. Where `delay.aliases` has RocketMQ's names they are directives, of which the log has one
-    already; elsewhere they stay, as RocketMQ leaves them."""
-    left_out = names | delays.NAMES if "rocketmq" in rules.aliases else names
-    return {name: value for name, value in properties.items() if name not in left_out}
 
 
 def _illegal(name: str, detail: str) -> RemotingRefusal:

@@ -61,7 +61,7 @@ class Link(Protocol):
 
     def to_server(self, command: Command) -> None: ...
 
-    def to_client(self, command: Command) -> None: ...
+    def to_client(self, *commands: Command) -> None: ...
 
     def run(self, work: "Coroutine[Any, Any, None]") -> None:
         """In the background, for as long as the connection lasts."""
@@ -234,15 +234,18 @@ class Sends:
         self._hub.metrics.accepted.labels(senders[0].send.topic, "rocketmq").inc(
             sum(sender.parts.buffered.adds for sender in senders)
         )
+        answers = []
         for sender in senders:
             buffered, plain = sender.parts.buffered, sender.parts.plain
             if plain is not None:
                 self._link.to_server(plain)
             else:
                 fields = {**answer.fields, **place_in(stored, place, buffered, self._broker)}
-                self._link.to_client(readdressed(answer, sender.opaque, fields=fields))
+                answers.append(readdressed(answer, sender.opaque, fields=fields))
             place += buffered.messages
             self._link.release(sender.paid)
+        if answers:
+            self._link.to_client(*answers)
 
     def _refused(self, senders: Sequence[_Sender], answer: Command) -> None:
         topic = senders[0].send.topic
