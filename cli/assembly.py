@@ -16,7 +16,7 @@ from api.services import ApiSettings, Services
 from cli.data_dir import IndexWitness, keep_private, make_private, put_aside
 from cli.http_limits import api_hosts, api_limits
 from cli.owner_rpc import address_of, all_owners, answering, internal_port
-from cli.proxies import kafka_proxy
+from cli.proxies import Shared, is_wanted, proxy
 from cli.queues import Watch, open_embedded, open_queue
 from cli.worker_thread import WorkerThread
 from delay_service.core.history import History
@@ -60,7 +60,7 @@ class ThreadFailures(Collector):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A running process: its HTTP API, and where it has them its worker, the worker's port and its Kafka proxy."""
+    """A running process: its HTTP API, and where it has them its worker, the worker's port and its proxy."""
 
     app: DelaylineApi
     worker: WorkerThread | None = None
@@ -94,8 +94,8 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
             full=_limits(settings, owners, clock).full,
         )
         app = create_app(services)
-        with _proxying(settings, queue, registry, app, clock, services.full) as proxy:
-            yield Process(app, thread, proxy, listener)
+        with _proxying(settings, queue, owners, registry, app, clock, services.full) as proxying:
+            yield Process(app, thread, proxying, listener)
 
 
 @contextmanager
@@ -148,32 +148,35 @@ def _asked_worker(
 
 @contextmanager
 def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The Kafka proxy, and a port for health and metrics. Raises QueueError, ConfigError, CannotListen."""
+    """A proxy, and a port for health and metrics. Raises QueueError, ConfigError, CannotListen."""
     with _held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
         registry = _registry()
         readiness: list[Callable[[], tuple[bool, str]]] = []
         app = _worker_app(settings, registry, lambda: readiness[0]())
         full = _limits(settings, owners, clock).full
-        with _proxying(settings, queue, registry, app, clock, full) as proxy:
-            assert proxy is not None, "the command checks that there is a port"
-            readiness.append(proxy.readiness)
-            yield Process(app, proxy=proxy)
+        with _proxying(settings, queue, owners, registry, app, clock, full) as proxying:
+            assert proxying is not None, "the command checks that there is a port"
+            readiness.append(proxying.readiness)
+            yield Process(app, proxy=proxying)
 
 
 @contextmanager
 def _proxying(
     settings: Settings,
     queue: Queue,
+    owners: Owners,
     registry: CollectorRegistry,
     app: DelaylineApi,
     clock: Clock,
     full: Full,
 ) -> "Iterator[ProxyThread | None]":
-    """The Kafka proxy where the settings have a port for it."""
-    if settings.proxy.kafka.port == 0:
+    """A proxy where the settings have a port for it."""
+    if not is_wanted(settings):
         yield None
         return
-    thread = kafka_proxy(settings, queue, registry, app.metrics.accepted, app.metrics.unheeded, clock, full)
+    metrics = app.metrics
+    shared = Shared(queue, owners, registry, metrics.accepted, metrics.unheeded, clock, full)
+    thread = proxy(settings, shared)
     thread.start()
     try:
         yield thread

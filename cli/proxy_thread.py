@@ -1,32 +1,45 @@
-"""The Kafka proxy in a thread and an event loop of its own."""
+"""A proxy in a thread and an event loop of its own."""
 
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import uvloop
 
 from cli.worker_thread import end_process
 from delayline.process import logs
-from proxy.kafka.frontend.server import GRACE_S, Server
-from proxy.kafka.hub import Hub
+from proxy.connections import GRACE_S
 
 STOP_WITHIN_S = GRACE_S + 2.0
 
 log = logs.get(__name__)
 
 
-class ProxyThread:
-    """`failure` is what ended the proxy if that was not us. `open_hub` is called in the thread."""
+class ProxyServer(Protocol):
+    """A proxy, on one event loop."""
 
-    def __init__(self, open_hub: Callable[[], Hub]) -> None:
-        self._open_hub = open_hub
+    trouble: str | None
+    """Why clients get no answers; None where they do."""
+
+    async def start(self) -> None:
+        """Returns when every port is listened on. Raises CannotListen."""
+
+    async def stop(self) -> None:
+        """Take no more connections, let each answer what it has been asked, then close it."""
+
+
+class ProxyThread:
+    """`failure` is what ended the proxy if that was not us. `open_server` is called in the thread; `name` is its."""
+
+    def __init__(self, open_server: Callable[[], ProxyServer], name: str) -> None:
+        self._open_server = open_server
         self._started = threading.Event()
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._server: Server | None = None
+        self._server: ProxyServer | None = None
         self._listening = False
-        self._thread = threading.Thread(target=self._work, name="kafka-proxy", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -54,14 +67,14 @@ class ProxyThread:
         except BaseException as error:
             self.failure = error
             if self._listening:
-                log.critical("the Kafka proxy ended", error=repr(error), exc_info=True)
+                log.critical("a proxy ended", proxy=self._thread.name, error=repr(error), exc_info=True)
                 end_process()
         finally:
             self._started.set()
 
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        self._server = Server(self._open_hub())
+        self._server = self._open_server()
         await self._server.start()
         self._listening = True
         self._started.set()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mq.embedded.verify import Witness
     from mq.kafka.queue import KafkaQueue
     from mq.rocketmq.queue import RocketmqQueue
+    from mq.rocketmq.settings import RocketmqSettings
 
 OfBrokers = TypeVar("OfBrokers", bound=BrokerSettings)
 WATCH_S = 2.0
@@ -73,9 +74,15 @@ def open_rocketmq(settings: Settings, clock: Clock, address: str = "") -> "Rocke
     """Sends no request yet. Raises ConfigError."""
     with _packages("RocketMQ", "rocketmq-client"):
         from mq.rocketmq.queue import RocketmqQueue
+    return RocketmqQueue(rocketmq_settings(settings, address), clock)
+
+
+def rocketmq_settings(settings: Settings, address: str = "") -> "RocketmqSettings":
+    """Raises ConfigError."""
+    with _packages("RocketMQ", "rocketmq-client"):
         from mq.rocketmq.settings import RocketmqSettings
     name_servers = settings.mq.bootstrap_servers
-    return RocketmqQueue(_of_brokers(RocketmqSettings, settings, address, name_servers=name_servers), clock)
+    return _of_brokers(RocketmqSettings, settings, address, name_servers=name_servers)
 
 
 @contextmanager

@@ -158,15 +158,15 @@ def _queue(settings: "Settings") -> str:
 
 
 def serve_welcome(settings: "Settings", url: str, queue: str) -> str:
-    return api_welcome(settings, url, queue, _kafka_note(settings))
+    return api_welcome(settings, url, queue, _proxy_note(settings))
 
 
-def api_welcome(settings: "Settings", url: str, queue: str, kafka_note: str = "") -> str:
+def api_welcome(settings: "Settings", url: str, queue: str, proxy_note: str = "") -> str:
     where = "" if url == DEFAULT_URL else f" --url {url}"
     return f"""
 Delayline {__version__} listens on {url} ({queue})
 Console, in a browser: {url}/
-{_hint(settings)}{kafka_note}
+{_hint(settings)}{proxy_note}
 Watch a topic, in another terminal:
   {program()} tail orders{where}
 Send a message that arrives in five seconds:
@@ -181,9 +181,12 @@ def _hint(settings: "Settings") -> str:
     return "No topic takes delays yet: name some in delay.topics (DELAYLINE_DELAY__TOPICS='orders,mail-*').\n"
 
 
-def _kafka_note(settings: "Settings") -> str:
-    proxy = settings.proxy.kafka
-    return f"Kafka clients: bootstrap.servers={proxy.advertised_host}:{proxy.port}\n" if proxy.port else ""
+def _proxy_note(settings: "Settings") -> str:
+    if (kafka := settings.proxy.kafka).port:
+        return f"Kafka clients: bootstrap.servers={kafka.advertised_host}:{kafka.port}\n"
+    if (rocketmq := settings.proxy.rocketmq).port:
+        return f"RocketMQ clients: namesrvAddr={rocketmq.advertised_host}:{rocketmq.port}\n"
+    return ""
 
 
 def _worker_welcome(settings: "Settings", url: str, queue: str) -> str:

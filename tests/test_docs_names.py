@@ -85,6 +85,8 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 BESIDE = {
     "proxy.kafka.frame_bytes_max": {"proxy.kafka.held_bytes_max": "1TiB"},
     "proxy.kafka.held_bytes_max": {"proxy.kafka.frame_bytes_max": "1MiB"},
+    "proxy.rocketmq.frame_bytes_max": {"proxy.rocketmq.held_bytes_max": "1TiB"},
+    "proxy.rocketmq.held_bytes_max": {"proxy.rocketmq.frame_bytes_max": "4MiB"},
     "api.in_flight_bytes_max": {"api.body_bytes_max": "1KiB", "api.address_share_percent": "100"},
     "api.body_bytes_max": {"api.in_flight_bytes_max": "64GiB"},
     "api.address_share_percent": {"api.body_bytes_max": "1KiB"},
@@ -117,7 +119,8 @@ def _beyond(edge: str, by: int) -> str:
 def _loads(key: str, value: str, folder: Path) -> bool:
     chosen = {key: value, **BESIDE.get(key, {})}
     if key in EMBEDDED:
-        chosen |= {"mq.kind": "kafka", "mq.bootstrap_servers": "127.0.0.1:9", "delay.topics": "orders"}
+        kind = "rocketmq" if key.startswith("proxy.rocketmq.") else "kafka"
+        chosen |= {"mq.kind": kind, "mq.bootstrap_servers": "127.0.0.1:9", "delay.topics": "orders"}
     environ = {f"DELAYLINE_{name.upper().replace('.', '__')}": one for name, one in chosen.items()}
     try:
         load_settings(None, {}, environ, folder)

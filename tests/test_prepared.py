@@ -111,10 +111,12 @@ def test_a_command_needs_nothing_that_another_has_imported(
         server.kill()
 
 
-def test_a_proxy_needs_nothing_that_another_command_has_imported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["kafka", "rocketmq"])
+def test_a_proxy_needs_nothing_that_another_command_has_imported(kind: str, tmp_path: Path) -> None:
     """Started anew: it gets as far as its broker, of which there is none."""
-    settings = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1", "proxy__kafka__port": str(free_port())}
-    command = [sys.executable, *COMMAND, "proxy", "kafka"]
+    ports = {f"proxy__{kind}__port": str(free_port()), f"proxy__{kind}__metrics_port": "0"}
+    settings = {"mq__kind": kind, "mq__bootstrap_servers": "127.0.0.1:1", **ports}
+    command = [sys.executable, *COMMAND, "proxy", kind]
     log = tmp_path / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(

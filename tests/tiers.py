@@ -15,6 +15,7 @@ THOROUGH = bool(os.environ.get("THOROUGH"))
 
 LEFT_OUT = {
     "tests/acceptance/test_more_partitions_on_kafka.py": "topics that grow; each run has units of it",
+    "tests/acceptance/test_rocketmq_clients_and_brokers.py": "a broker that is killed; each run has clients on one",
     "tests/acceptance/test_rules_on_kafka.py": "rules over several processes; each run has them in one",
     "tests/console/test_reconcile_report.py": "how a page looks; each run has its content",
     "tests/deploy/test_compose_at_work.py": "starts everything that Compose would; each run has the parts",

@@ -27,7 +27,7 @@ from api.http.problems import (
     refused,
 )
 from delayline.errors import Bug
-from delayline.records.headers import ATTEMPT, ECHOED, IDEMPOTENCY, RESERVED
+from delayline.records.headers import ATTEMPT, ECHOED, IDEMPOTENCY, RESERVED, SENT
 from delayline.records.message import Header
 from delayline.records.record import encode_bytes, encode_headers
 from delayline.schedule.directives import REPEATING, directive_names
@@ -245,7 +245,7 @@ class Drafter:
         self._is_delay_enabled = is_delay_enabled
         self._unheeded = unheeded
         self._refuse_unknown = refuse_unknown
-        self._refused_names = directive_names(validator.aliases) | RESERVED
+        self._refused_names = directive_names(validator.aliases) | RESERVED | {SENT}
         self._last: _Headers | None = None
         self._last_at_ms = 0
 

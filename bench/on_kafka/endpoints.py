@@ -6,43 +6,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGTERM
 
 from bench.processes.child import ROOT
-from bench.report import cpu_s_of
-from delayline.clock import SystemClock
+from bench.processes.endpoint import Endpoint, running
 from tests.brokers.distribution import Unavailable
-from tests.brokers.guarded import Guarded
-from tests.ports import free_range, is_listening
+from tests.ports import free_range
 
 KROXYLICIOUS = "0.12.0"
 NODE_ID = 1
 """Of the one node of a test broker."""
 
-START_S = 60.0
-STOP_S = 20.0
 _HERE = Path(__file__).parent
-_CLOCK = SystemClock()
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where clients connect, and the process behind it; `pid` 0 where there is none."""
-
-    name: str
-    servers: str
-    pid: int = 0
-
-    def cpu_s(self) -> float:
-        """CPU seconds of all of its threads so far; 0 where there is no process or no /proc."""
-        if not self.pid or not Path(f"/proc/{self.pid}/stat").exists():
-            return 0.0
-        return cpu_s_of(self.pid)
 
 
 def direct(servers: str) -> Endpoint:
@@ -65,7 +42,7 @@ def delayline(servers: str, namespace: str, delayed_topics: str) -> Iterator[End
         "DELAYLINE_PROXY__KAFKA__NODES_MAX": "1",
         "DELAYLINE_PROXY__KAFKA__METRICS_PORT": "0",
     }
-    with _running("Delayline", [sys.executable, "-m", "delayline", "proxy", "kafka"], port, environ) as endpoint:
+    with running("Delayline", [sys.executable, "-m", "delayline", "proxy", "kafka"], port, environ) as endpoint:
         yield endpoint
 
 
@@ -77,7 +54,7 @@ def kroxylicious(servers: str) -> Iterator[Endpoint]:
         config = Path(folder) / "kroxylicious.yaml"
         config.write_text(_CONFIG.format(servers=servers, port=port, node_id=NODE_ID))
         command = ["java", "-Xmx1g", "-cp", f"{lib}/*", str(_HERE / "Kroxylicious.java"), str(config)]
-        with _running("Kroxylicious", command, port, os.environ) as endpoint:
+        with running("Kroxylicious", command, port, os.environ) as endpoint:
             yield endpoint
 
 
@@ -120,24 +97,3 @@ def _copy_jars(folder: Path) -> None:
         if done.returncode != 0:
             raise Unavailable(f"Maven could not fetch Kroxylicious: {done.stdout.strip()[:300]}")
         jars.rename(folder / "lib")
-
-
-@contextmanager
-def _running(name: str, command: Sequence[str], port: int, environ: Mapping[str, str]) -> Iterator[Endpoint]:
-    with tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder:
-        process = Guarded(Path(folder) / "log")
-        process.start(command, environ)
-        try:
-            _wait_listening(process, name, port)
-            yield Endpoint(name, f"127.0.0.1:{port}", process.pid)
-        finally:
-            process.signal(SIGTERM)
-            process.wait(STOP_S)
-
-
-def _wait_listening(process: Guarded, name: str, port: int) -> None:
-    until_s = _CLOCK.monotonic_s() + START_S
-    while not is_listening(port):
-        if not process.running or _CLOCK.monotonic_s() > until_s:
-            raise RuntimeError(f"{name} did not start: {process.log.read_text()[-2000:]}")
-        time.sleep(0.05)

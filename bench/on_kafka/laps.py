@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from bench.on_kafka import traffic
 from bench.on_kafka.broker import Place
-from bench.on_kafka.endpoints import Endpoint
 from bench.processes.child import child
+from bench.processes.endpoint import Endpoint
 from bench.report import Report, Target
 
 ROUNDS = 7

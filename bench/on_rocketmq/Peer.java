@@ -1,17 +1,24 @@
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Scanner;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /** RocketMQ's own client: `Peer <name server> <topic> <broker> <batch> <in flight> <bytes>`, then a line for each lap:
- *  `send <batches>` or `pull <messages>`, answered with a line when it is done. */
+ *  `send <batches>`, `single <messages>`, `delayed <messages>` (due in an hour), `paced <messages>` (5,000 a second) or
+ *  `pull <messages>`, answered with a line when it is done. Behind `paced` it has p50 and p99 in microseconds. */
 public class Peer {
     public static void main(String[] args) throws Exception {
         MessageQueue queue = new MessageQueue(args[1], args[2], 1);
@@ -45,6 +52,9 @@ public class Peer {
                 for (Future<?> one : sent) {
                     one.get();
                 }
+            } else if (!act.equals("pull")) {
+                singles(producer, queue, body, count, inFlight, act);
+                continue;
             } else {
                 long offset = 0;
                 for (int seen = 0; seen < count; ) {
@@ -58,5 +68,40 @@ public class Peer {
         pool.shutdownNow();
         consumer.shutdown();
         producer.shutdown();
+    }
+
+    static void singles(DefaultMQProducer producer, MessageQueue queue, byte[] body, int count, int inFlight, String act) throws Exception {
+        Semaphore room = new Semaphore(inFlight);
+        long[] took = new long[count];
+        AtomicReference<Throwable> failure = new AtomicReference<>();
+        long begin = System.nanoTime();
+        for (int n = 0; n < count; n++) {
+            if (act.equals("paced")) {
+                LockSupport.parkNanos(begin + n * 200_000L - System.nanoTime());
+            }
+            Message message = new Message(queue.getTopic(), "", "key", body);
+            if (act.equals("delayed")) {
+                message.setDelayTimeSec(3600);
+            }
+            room.acquire();
+            int number = n;
+            long sent = System.nanoTime();
+            producer.send(message, queue, new SendCallback() {
+                @Override public void onSuccess(SendResult result) {
+                    took[number] = System.nanoTime() - sent;
+                    room.release();
+                }
+                @Override public void onException(Throwable error) {
+                    failure.set(error);
+                    room.release();
+                }
+            });
+        }
+        room.acquire(inFlight);
+        if (failure.get() != null) {
+            throw new IllegalStateException(failure.get());
+        }
+        Arrays.sort(took);
+        System.out.println(act.equals("paced") ? "done " + took[count / 2] / 1000 + " " + took[count * 99 / 100] / 1000 : "done");
     }
 }

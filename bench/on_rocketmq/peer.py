@@ -21,21 +21,24 @@ class JavaPeer:
         self._process = process
         self._answered("ready")
 
-    def lap(self, act: str, count: int, lap: Lap) -> None:
-        """`send` so many batches or `pull` so many messages; the lap grows by what it took."""
+    def lap(self, act: str, count: int, lap: Lap) -> list[int]:
+        """`send` so many batches, or another of `Peer.java`'s acts with so many messages; the lap grows by what it
+        took. The figures that it has answered with."""
         wall_before, cpu_before = _CLOCK.monotonic_s(), cpu_s_of(self._process.pid)
         orders = _pipe(self._process.stdin)
         orders.write(f"{act} {count}\n")
         orders.flush()
-        self._answered("done")
+        figures = self._answered("done")
         lap.wall_s += _CLOCK.monotonic_s() - wall_before
         lap.cpu_s += cpu_s_of(self._process.pid) - cpu_before
+        return figures
 
-    def _answered(self, word: str) -> None:
+    def _answered(self, word: str) -> list[int]:
         """Its logging speaks on the same stream."""
-        output = _pipe(self._process.stdout)
-        if all(line.strip() != word for line in iter(output.readline, "")):
-            raise RuntimeError(f"the Java client has ended before it printed {word!r}")
+        for line in iter(_pipe(self._process.stdout).readline, ""):
+            if line.split()[:1] == [word]:
+                return list(map(int, line.split()[1:]))
+        raise RuntimeError(f"the Java client has ended before it printed {word!r}")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from delayline.config.sections import Internal, KafkaProxy
+from delayline.config.sections import Internal, KafkaProxy, RocketmqProxy
 from delayline.config.settings import Settings
 from delayline.errors import ConfigError
 from delayline.records.set_aside import RAW_BYTES_MAX
@@ -18,12 +18,9 @@ SECRET_CHARS_MIN = 16
 Only = Mapping[str, tuple[Any, str]]
 """By setting: the only value that works, and why. An accepted setting that does nothing would be a lie."""
 
-UNBUILT: Only = {
-    "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
-}
-
 _ONE_PROCESS = "the embedded queue runs in one process, so no other process asks"
 _NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
+_NO_ROCKETMQ = "the RocketMQ proxy stands before RocketMQ brokers"
 
 _NO_KAFKA_PROXY: Only = {
     **{f"proxy.kafka.{name}": (field.get_default(), _NO_BROKERS) for name, field in KafkaProxy.model_fields.items()},
@@ -37,6 +34,18 @@ _NO_KAFKA_PROXY: Only = {
     "proxy.kafka.idle_timeout": (660_000, _NO_BROKERS),
 }
 
+_NO_ROCKETMQ_PROXY: Only = {
+    **{
+        f"proxy.rocketmq.{name}": (field.get_default(), _NO_ROCKETMQ)
+        for name, field in RocketmqProxy.model_fields.items()
+    },
+    "proxy.rocketmq.frame_bytes_max": (16 << 20, _NO_ROCKETMQ),
+    "proxy.rocketmq.drain_max": (15_000, _NO_ROCKETMQ),
+    "proxy.rocketmq.held_bytes_max": (512 << 20, _NO_ROCKETMQ),
+    "proxy.rocketmq.frame_timeout": (60_000, _NO_ROCKETMQ),
+    "proxy.rocketmq.idle_timeout": (130_000, _NO_ROCKETMQ),
+}
+
 EMBEDDED: Only = {
     "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
     "mq.topics_create": (True, "the embedded queue makes topics on first use"),
@@ -48,20 +57,23 @@ EMBEDDED: Only = {
     **{f"internal.{name}": (field.get_default(), _ONE_PROCESS) for name, field in Internal.model_fields.items()},
     "delay.discovery_interval": (2000, "the embedded queue reports new topics at once"),
     **_NO_KAFKA_PROXY,
+    **_NO_ROCKETMQ_PROXY,
 }
 
 
 _BROKERS_KEEP = "the brokers make, keep and delete topics of users"
 
-KAFKA: Only = {
+_OF_BROKERS: Only = {
     "topics.max": (2048, _BROKERS_KEEP),
     "topics.partitions": (4, _BROKERS_KEEP),
     "topics.retention_interval": (60_000, _BROKERS_KEEP),
     "topics.rule": ((), _BROKERS_KEEP),
 }
 
+KAFKA: Only = {**_OF_BROKERS, **_NO_ROCKETMQ_PROXY}
+
 ROCKETMQ: Only = {
-    **KAFKA,
+    **_OF_BROKERS,
     **_NO_KAFKA_PROXY,
     "mq.set_aside_bytes_max": (RAW_BYTES_MAX, "RocketMQ has no batches that cannot be taken apart"),
     "dispatch.timestamp": ("delivery", "a batch of RocketMQ has one time, that of its delivery"),
@@ -82,8 +94,7 @@ def refuse_what_cannot_be(settings: Settings) -> None:
 
 def _refuse_unbuilt(settings: Settings) -> None:
     kind = settings.mq.kind
-    only = {**UNBUILT, **_BY_KIND[kind]}
-    for key, (built, why) in only.items():
+    for key, (built, why) in _BY_KIND[kind].items():
         if settings.value(key) != built:
             raise ConfigError(f"{key}: {why} (from {settings.source(key)}).")
     if kind == "kafka" and not settings.mq.bootstrap_servers:

@@ -260,10 +260,39 @@ class KafkaProxy(Section):
         return self
 
 
-class RocketmqProxy(Section):
-    """The proxy for RocketMQ clients."""
+BrokerName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,100}$")]
 
+
+class RocketmqProxy(Section):
+    """The proxy for RocketMQ clients: `port` in the place of a name server, and behind it ports for brokers, of which
+    `brokers` have theirs in this order, `broker_ids_max` addresses each."""
+
+    host: str = "127.0.0.1"
     port: Port = 0
+    advertised_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    brokers: Annotated[tuple[BrokerName, ...], CommaSeparated] = ()
+    brokers_max: int = Field(default=16, ge=1, le=1000)
+    broker_ids_max: int = Field(default=4, ge=1, le=100)
+    frame_bytes_max: Annotated[Size, sizes("4MiB", "1GiB")] = _default("16MiB")
+    drain_max: Annotated[Duration, durations("0s", "10m")] = _default("15s")
+    held_bytes_max: Annotated[Size, sizes("16MiB", "1TiB")] = _default("512MiB")
+    frame_timeout: Annotated[Duration, durations("1s", "1h")] = _default("60s")
+    idle_timeout: Annotated[Duration, durations("1s", "1d")] = _default("130s")
+    connections_max: int = Field(default=10_000, ge=1, le=1_000_000)
+    connections_per_address_max: int = Field(default=2_000, ge=1, le=1_000_000)
+    certfile: str = ""
+    keyfile: str = ""
+    metrics_port: Port = 8083
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.port + 4 * (self.brokers_max * self.broker_ids_max // 2 + 1) + 1 > 65535:
+            raise PydanticCustomError("setting", "proxy.rocketmq: the brokers' ports would end beyond 65535")
+        if len(set(self.brokers)) < len(self.brokers) or len(self.brokers) > self.brokers_max:
+            raise PydanticCustomError("setting", "proxy.rocketmq.brokers: a name twice, or more than brokers_max")
+        if self.held_bytes_max < self.frame_bytes_max:
+            raise PydanticCustomError("setting", "proxy.rocketmq.held_bytes_max: less than frame_bytes_max")
+        return self
 
 
 class Proxy(Section):

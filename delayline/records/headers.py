@@ -12,6 +12,10 @@ STEP = b"delayline-step"
 EXACT = b"delayline-record"
 """Properties of messages on RocketMQ, no headers of records (`mq.rocketmq.body`)."""
 
+SENT = b"delayline-sent"
+"""How a producer of RocketMQ has sent a message, where that is not the usual way: `<flag> <sysFlag>`. It stays with
+the message up to its delivery, which is made in the same way; clients cannot send it."""
+
 ECHOED = frozenset({ID, DUE, ACCEPTED, TOPIC, ATTEMPT, REASON, STEP, EXACT})
 """The first three are on every delivered record, the next on those in a consumer group's topics, and the last on
 messages of RocketMQ. Dropped silently when a consumer forwards them with a new delay; only a retry reads the

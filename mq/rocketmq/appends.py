@@ -26,6 +26,7 @@ from mq.rocketmq import trouble
 from mq.rocketmq.body import ACCEPTED_BYTES_MAX, BATCH_BYTES_MAX, Identity, chunks, member_bytes, to_member
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.log_ends import LogEnds
+from mq.rocketmq.sent import as_sent, sys_flag_of
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.stamps import first_place
 from rocketmq.client.broker import BrokerRequests, Sent
@@ -77,6 +78,11 @@ class _Portion:
     since_s: float
     is_alone: bool = False
 
+    @property
+    def sys_flag(self) -> int:
+        """With which its members are delivered."""
+        return sys_flag_of(self.members[0])
+
 
 @dataclass(slots=True)
 class _Line:
@@ -100,7 +106,7 @@ class Appends:
         ends: LogEnds,
     ) -> None:
         self._bytes_max = settings.record_bytes_max
-        self._names = settings.names
+        self._names, self._wire_names = settings.names, settings.wire_names
         process = uuid4().hex
         self._unique = (f"{process}.{number}".encode() for number in count())
         self._cluster = cluster
@@ -214,10 +220,12 @@ class Appends:
         if line.is_sending or not line.portions or self._clock.monotonic_s() < line.not_before_s:
             return
         portions = _together(line.portions)
-        members = [member for portion in portions for member in portion.members]
+        members, sys_flag = [member for portion in portions for member in portion.members], 0
+        if self._wire_names.is_delivered_to(line.queue.topic):
+            members, sys_flag = as_sent(members)
         line.is_sending = True
         try:
-            future = self._requests.send_batch_later(line.queue, members)
+            future = self._requests.send_batch_later(line.queue, members, sys_flag=sys_flag)
         except RocketmqError as error:
             future = Future()
             future.set_exception(error)
@@ -308,7 +316,7 @@ def _together(portions: deque[_Portion]) -> list[_Portion]:
     while portions and not (taken[0].is_alone or portions[0].is_alone):
         size = _bytes(portions[0])
         count += len(portions[0].members)
-        if size > room or count > BATCH_RECORDS_MAX:
+        if size > room or count > BATCH_RECORDS_MAX or portions[0].sys_flag != taken[0].sys_flag:
             break
         room -= size
         taken.append(portions.popleft())

@@ -6,7 +6,8 @@
 Consumers of RocketMQ find keys, tags and properties as its own clients write them. Properties cannot hold everything
 (a key or a header that is empty, null or no text, a name twice, a null value). Such a record is also in the property
 `delayline-record`: Base64 of the record without its value, from which we read it back. The other properties hold as
-much of it as they can. Consumers get more properties, which are no part of the record (`added`).
+much of it as they can. Consumers get more properties, which are no part of the record (`added`). How a producer of
+RocketMQ has sent a message is a header of the record (`sent`).
 """
 
 import base64
@@ -20,6 +21,7 @@ from delayline.records.message import Header
 from delayline.records.record import decode_body, encode_body
 from mq.contract import HEADER_ROOM_BYTES
 from mq.rocketmq.added import NAMES, added, is_added
+from mq.rocketmq.sent import sent_header_of, sys_flag_of
 from rocketmq.errors import BodyTooLarge, InvalidRequest, Malformed, UnknownCompression
 from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.properties import BYTES_MAX
@@ -60,7 +62,17 @@ def to_member(
 ) -> BatchMember:
     """`identity` is for what goes straight to its topic. Hot: once per message. Raises MalformedRecord for what is no
     record, InvalidRequest for headers that are larger than a message's properties may be."""
-    key, value, headers = decode_body(body)
+    return member_of(*decode_body(body), identity, properties_bytes_max)
+
+
+def member_of(
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[Header],
+    identity: Identity | None = None,
+    properties_bytes_max: int = PROPERTIES_BYTES_MAX,
+) -> BatchMember:
+    """Of a record's parts. Hot. Raises InvalidRequest."""
     found = dict(headers)
     if not NAMES.isdisjoint(found):  # a consumer may send on what it has received
         headers = [header for header in headers if not is_added(*header)]
@@ -104,15 +116,16 @@ def member_bytes(member: BatchMember) -> int:
 
 
 def chunks(members: Sequence[BatchMember]) -> Iterator[list[BatchMember]]:
-    """As many at a time as a request may hold."""
+    """As many at a time as a request may hold: its members are delivered with one sysFlag."""
     chunk: list[BatchMember] = []
-    room = MEMBERS_BYTES_MAX
+    room, sys_flag = MEMBERS_BYTES_MAX, 0
     for member in members:
-        taken = member_bytes(member)
-        if chunk and taken > room:
+        taken, its_flag = member_bytes(member), sys_flag_of(member)
+        if chunk and (taken > room or its_flag != sys_flag):
             yield chunk
             chunk, room = [], MEMBERS_BYTES_MAX
         chunk.append(member)
+        sys_flag = its_flag
         room -= taken
     yield chunk
 
@@ -150,7 +163,8 @@ def to_body(message: StoredMessage) -> bytes:
     """The record. Hot: once per message read. Producers of a topic may write anything: a property of our name that
     cannot be read is a header like others, and a body that cannot be decompressed stays as it is."""
     key: bytes | None = None
-    headers: list[Header] = []
+    sent = sent_header_of(message)
+    headers: list[Header] = [] if sent is None else [sent]
     exact: bytes | None = None
     for item in message.properties.split(_VALUE_ENDS):
         name, _, value = item.partition(_NAME_ENDS)
@@ -162,7 +176,8 @@ def to_body(message: StoredMessage) -> bytes:
             headers.append((name, value))
             if name == EXACT:
                 exact = value
-    value = _plain(message) if message.sys_flag & SysFlag.COMPRESSED else message.body
+    is_foreign = sent is None and message.sys_flag & SysFlag.COMPRESSED
+    value = _plain(message) if is_foreign else message.body
     return encode_body(key, value, headers) if exact is None else _exactly(exact, value, key, headers)
 
 

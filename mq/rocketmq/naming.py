@@ -87,6 +87,10 @@ class WireNames:
         """The topic, as RocketMQ names it, of the journals of the claim of `name`: a queue on each broker."""
         return self.out(f"{self.names.namespace}.claim.{name}")
 
+    def is_delivered_to(self, wire: str) -> bool:
+        """Whether consumers read the topic: it is a user's, or a group's."""
+        return not self.names.is_hidden(self.back(wire))
+
     def is_users(self, wire: str) -> bool:
         """Whether the topic is neither ours nor RocketMQ's own."""
         return is_topic_name(wire) and not _is_system(wire)

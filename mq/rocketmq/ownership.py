@@ -250,7 +250,7 @@ class Ownership:
 
     def _send(self, session: Session, write: Write) -> None:
         with self._cluster.translated_errors(f"finishing a step in {write.topic}"):
-            session.requests.send_batch_later(write.queue, write.batch, born_ms=write.born_ms).result()
+            session.send_later(write.queue, write.batch, write.born_ms).result()
 
     # --- the journal
 

@@ -117,7 +117,7 @@ def going(parts: Sequence[Part]) -> list[Part]:
 
 def _sent_later(part: Part, batch: QueueBatch) -> Future[Sent]:
     """Raises RocketmqError."""
-    return part.holding.session.requests.send_batch_later(batch.queue, batch.members, born_ms=batch.born_ms)
+    return part.holding.session.send_later(batch.queue, batch.members, batch.born_ms)
 
 
 def _failure(failed: Failed) -> CommitError:

@@ -12,7 +12,7 @@ out. So with every change of the group the broker is asked whether it can still 
 What is left is what the broker has read and not carried out: `RocketmqSettings.landing_s`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -22,10 +22,13 @@ from typing import Any
 from uuid import uuid4
 
 from mq.errors import QueueUnavailable
+from mq.rocketmq.sent import as_sent
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.trouble import is_not_stored
+from rocketmq.client.broker import Sent
 from rocketmq.client.client import Client
 from rocketmq.errors import NotAllowed, RocketmqError
+from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Consumer, Queue
 from rocketmq.wire.command import Command
 
@@ -52,6 +55,7 @@ class Session:
             on_change()
 
         self.broker = broker
+        self._names = settings.wire_names
         self._on_change = on_change
         self._is_doubted = True
         self._ended: set[str] = set()  # listed all the same; bounded by the list
@@ -78,6 +82,14 @@ class Session:
     @property
     def is_open(self) -> bool:
         return self._pinned.is_open
+
+    def send_later(self, queue: Queue, members: Sequence[BatchMember], born_ms: int | None) -> "Future[Sent]":
+        """All or none of a step's messages for a queue; to consumers as their producers have sent them. Raises
+        RocketmqError."""
+        if not self._names.is_delivered_to(queue.topic):
+            return self.requests.send_batch_later(queue, members, born_ms=born_ms)
+        members, sys_flag = as_sent(members)
+        return self.requests.send_batch_later(queue, members, born_ms=born_ms, sys_flag=sys_flag)
 
     def gathering(self) -> AbstractContextManager[None]:
         """Requests within go out together, at the end."""

@@ -9,7 +9,6 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from delayline.errors import ConfigError
 from kafkawire.security import access
 from kafkawire.security.tls import trusting
 
@@ -26,15 +25,3 @@ def read_access(properties: Mapping[str, str]) -> Access:
     """From librdkafka's names. Raises ConfigError for what the proxy would have to guess at."""
     own = access.read_access(properties)
     return Access(None if own.tls is None else trusting(properties), own)
-
-
-def read_listener(certificate: str, key: str) -> ssl.SSLContext | None:
-    """What clients are shown; None where neither file is named. Raises ConfigError."""
-    if not certificate and not key:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(certificate, key or None)
-    except OSError as error:
-        raise ConfigError(f"proxy.kafka.certfile: {error}.") from error
-    return context

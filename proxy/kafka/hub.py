@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from delayline.clock import Clock
 from delayline.questions.pending import Full
 from mq.contract import Admin
-from proxy.kafka.limits import THREADS_MAX, Budget
+from proxy.kafka.limits import THREADS_MAX
 from proxy.kafka.metrics import ProxyMetrics
 from proxy.kafka.produce.buffer_topics import BufferTopics
 from proxy.kafka.produce.screen import Screen
@@ -16,6 +16,7 @@ from proxy.kafka.settings import ProxySettings
 from proxy.kafka.upstream.backend import Backend
 from proxy.kafka.view.rewrite import Hidden, View
 from proxy.kafka.view.topology import Topology
+from proxy.limits import Budget
 
 
 @dataclass(frozen=True, slots=True)

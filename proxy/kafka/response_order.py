@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from kafkawire.protocol.frames import FrameSplitter, Piece, Whole
 from kafkawire.protocol.primitives import Buffer
-from proxy.kafka.limits import Grant
+from proxy.limits import Grant
 
 N = TypeVar("N")
 PREFIX_BYTES = 4

@@ -9,7 +9,7 @@ from delayline.schedule.rules import Rules
 from kafkawire.client.address import Address
 from kafkawire.protocol.frames import FRAME_BYTES_MAX
 from proxy.kafka.access import Access
-from proxy.kafka.limits import Limits
+from proxy.kafka.limits import KafkaLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,5 +33,5 @@ class ProxySettings:
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 10.0  # of the proxy's own requests
     append_s: float = 10.0  # how long a write to a buffer is repeated: below the 30 s of clients
-    limits: Limits = field(default_factory=Limits)
+    limits: KafkaLimits = field(default_factory=KafkaLimits)
     drain_max_s: float = 15.0  # of a client that has gone; above append_s

@@ -1,6 +1,7 @@
 """The remoting protocol of RocketMQ as pure functions over bytes, for a client and for a proxy.
 
     frames.py        a stream of bytes -> frames
+    passing.py       the same for a proxy: frames that pass as they come, and those that are wanted whole
     command.py       a frame -> code, ext fields, body; both header encodings
     lenient.py       the JSON that name servers below 4.9.4 write
     codes.py         requests and answers, by number

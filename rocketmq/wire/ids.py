@@ -86,23 +86,24 @@ def _month_of(now_ms: int) -> tuple[int, int]:
 
 class RecallHandle(NamedTuple):
     """What a producer got for a timer message, to recall it with. `timestamp_ms` is a millisecond behind the due
-    time."""
+    time. `more` are parts behind those that RocketMQ has and passes over."""
 
     topic: str
     broker: str
     timestamp_ms: int
     unique_key: str
+    more: tuple[str, ...] = ()
 
     def encode(self) -> str:
         """Raises InvalidRequest for names with a space, which separates the parts."""
-        parts = ("v1", self.topic, self.broker, str(self.timestamp_ms), self.unique_key)
+        parts = ("v1", self.topic, self.broker, str(self.timestamp_ms), self.unique_key, *self.more)
         if any(not part or " " in part for part in parts):
             raise InvalidRequest(f"a recall handle has no empty parts and no spaces in them: {parts}")
         return base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
 
 
 def decode_recall_handle(text: str) -> RecallHandle:
-    """Raises Malformed. Java takes handles with and without the Base64 padding, and parts behind the fifth."""
+    """Raises Malformed. Java takes handles with and without the Base64 padding."""
     try:
         raw = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
         parts = raw.decode().split(" ")
@@ -110,4 +111,4 @@ def decode_recall_handle(text: str) -> RecallHandle:
         raise Malformed(f"a recall handle that cannot be read: {error}") from error
     if parts[0] != "v1" or len(parts) < 5 or not (parts[3].isascii() and parts[3].isdigit() and len(parts[3]) < 20):
         raise Malformed("a recall handle of another form than 'v1 topic broker timestamp key'")
-    return RecallHandle(parts[1], parts[2], int(parts[3]), parts[4])
+    return RecallHandle(parts[1], parts[2], int(parts[3]), parts[4], tuple(parts[5:]))

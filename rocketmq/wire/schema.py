@@ -50,6 +50,11 @@ class Fields:
         return cls(*(_value(cls.__name__, one, found) for one in _table(cls)))  # type: ignore[arg-type]
 
 
+def wire_names(cls: type[Fields]) -> dict[str, str]:
+    """Of each attribute, the name on the wire."""
+    return {one.name: one.wire for one in _table(cls)}  # type: ignore[arg-type]  # a class is hashable
+
+
 def _value(of: str, one: _Field, found: Mapping[str, str]) -> Any:
     text = found.get(one.wire)
     if text is None:

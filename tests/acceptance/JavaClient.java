@@ -11,6 +11,7 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -18,6 +19,11 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -54,6 +60,8 @@ public class JavaClient {
             case "consume": return consume(command);
             case "stop": CONSUMERS.remove(command.getString("name")).shutdown(); return "stopped";
             case "send": return send(command);
+            case "transact": return transact(command);
+            case "recall": return producer().recallMessage(command.getString("topic"), command.getString("handle"));
             case "view": return seen(producer().viewMessage(command.getString("topic"), command.getString("id")));
             case "find": return find(command);
             default: throw new IllegalArgumentException(command.toString());
@@ -153,9 +161,62 @@ public class JavaClient {
         if (command.containsKey("delay_ms")) {
             message.setDelayTimeMs(command.getLongValue("delay_ms"));
         }
+        if (command.containsKey("delay_sec")) {
+            message.setDelayTimeSec(command.getLongValue("delay_sec"));
+        }
+        if (command.containsKey("deliver_ms")) {
+            message.setDeliverTimeMs(command.getLongValue("deliver_ms"));
+        }
+        message.setFlag(command.getIntValue("flag"));
         MessageQueue queue = new MessageQueue(command.getString("topic"), command.getString("broker"), command.getIntValue("queue"));
-        boolean batch = command.getBooleanValue("batch");
-        return (batch ? producer().send(List.of(message), queue) : producer().send(message, queue)).getMsgId();
+        switch (String.valueOf(command.getString("how"))) {
+            case "one-way": producer().sendOneway(message, queue); return new JSONObject();
+            case "async": return sentLater(message, queue);
+            default: return result(command.getBooleanValue("batch") ? producer().send(List.of(message), queue) : producer().send(message, queue));
+        }
+    }
+
+    static JSONObject sentLater(Message message, MessageQueue queue) throws Exception {
+        CompletableFuture<SendResult> sent = new CompletableFuture<>();
+        producer().send(message, queue, new SendCallback() {
+            @Override public void onSuccess(SendResult result) {
+                sent.complete(result);
+            }
+            @Override public void onException(Throwable error) {
+                sent.completeExceptionally(error);
+            }
+        });
+        return result(sent.get());
+    }
+
+    static JSONObject result(SendResult sent) {
+        return JSONObject.of("msg_id", sent.getMsgId(), "status", sent.getSendStatus().name(), "handle", sent.getRecallHandle())
+            .fluentPut("queue", sent.getMessageQueue().getQueueId())
+            .fluentPut("broker", sent.getMessageQueue().getBrokerName())
+            .fluentPut("offset", sent.getQueueOffset())
+            .fluentPut("transaction_id", sent.getTransactionId());
+    }
+
+    /** A transaction whose outcome is unknown until the broker asks for it, and then to commit. */
+    static JSONObject transact(JSONObject command) throws Exception {
+        TransactionMQProducer transacting = new TransactionMQProducer("transacting-" + System.nanoTime());
+        transacting.setNamesrvAddr(names);
+        transacting.setInstanceName("transacting");
+        transacting.setSendMsgTimeout(PATIENCE_MS);
+        transacting.setTransactionListener(new TransactionListener() {
+            @Override public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return LocalTransactionState.UNKNOW;
+            }
+            @Override public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        transacting.start();
+        Message message = new Message(command.getString("topic"), Base64.getDecoder().decode(command.getString("body")));
+        if (command.containsKey("delay")) {
+            message.putUserProperty("delay", command.getString("delay"));
+        }
+        return result(transacting.sendMessageInTransaction(message, null));
     }
 
     static JSONArray find(JSONObject command) throws Exception {

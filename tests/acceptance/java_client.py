@@ -41,6 +41,10 @@ Got = Callable[[int], list[Seen]]
 """What a consumer has got, once it is so many at least."""
 
 
+class Thrown(AssertionError):
+    """By Java's client: its text is the exception's."""
+
+
 class JavaClient:
     """Ends with `close`, or with this process. Raises Unavailable where there is no Java."""
 
@@ -74,8 +78,22 @@ class JavaClient:
         self.ask("stop", name=name)
 
     def send(self, topic: str, body: bytes, **what: Any) -> str:
-        """By its producer; the id. `level` and `delay_ms` are RocketMQ's own delays, `batch` makes a batch of it."""
-        return str(self.ask("send", topic=topic, body=base64.b64encode(body).decode(), **what))
+        """By its producer; the id. See `sent`."""
+        return str(self.sent(topic, body, **what)["msg_id"])
+
+    def sent(self, topic: str, body: bytes, **what: Any) -> dict[str, Any]:
+        """By its producer; the answer. `level`, `delay_ms`, `delay_sec` and `deliver_ms` are RocketMQ's own delays,
+        `batch` makes a batch of it, and `how` is `async` or `one-way`, which has no answer."""
+        return dict(self.ask("send", topic=topic, body=base64.b64encode(body).decode(), **what))
+
+    def transact(self, topic: str, body: bytes, **what: Any) -> dict[str, Any]:
+        """A half message, committed when its broker asks for the outcome. `delay` is a directive of ours: Java's
+        client refuses RocketMQ's delays there."""
+        return dict(self.ask("transact", topic=topic, body=base64.b64encode(body).decode(), **what))
+
+    def recall(self, topic: str, handle: str) -> str:
+        """By its producer; the id."""
+        return str(self.ask("recall", topic=topic, handle=handle))
 
     def view(self, topic: str, msg_id: str) -> Seen:
         """What an administrator finds by a message's id."""
@@ -91,7 +109,8 @@ class JavaClient:
         self._process.stdin.write(json.dumps({"do": do, **command}).encode() + b"\n")
         self._process.stdin.flush()
         line = self._wait(lambda: self._answers[before:], bool)[0]
-        assert "error" not in line, f"{do} {command}: {line['error']}"
+        if "error" in line:
+            raise Thrown(f"{do} {command}: {line['error']}")
         return line["answer"]
 
     def _got_by(self, consumer: str, count: int) -> list[Seen]:

@@ -9,8 +9,8 @@ from tests.brokers.rocketmq import RocketMq
 from tests.fault.server import Server
 
 
-def server_on(rocketmq: RocketMq, data_dir: Path) -> Server:
-    """With a namespace of its own, ready."""
+def server_on(rocketmq: RocketMq, data_dir: Path, **settings: str) -> Server:
+    """With a namespace of its own and `settings`, ready."""
     server = Server(
         data_dir,
         mq__kind="rocketmq",
@@ -18,6 +18,7 @@ def server_on(rocketmq: RocketMq, data_dir: Path) -> Server:
         namespace=f"ns{uuid4().hex[:8]}",
         delay__topics="orders-*",
         delay__discovery_interval="200ms",
+        **settings,
     )
     server.start()
     server.wait_ready()

@@ -145,9 +145,10 @@ def test_an_unknown_command_ends_with_2_and_names_the_help(arguments: list[str])
     assert (ran.code, "--help' for help" in ran.err) == (2, True)
 
 
-def test_what_is_not_built_is_refused_in_one_sentence() -> None:
+def test_a_proxy_needs_the_brokers_of_its_clients() -> None:
     ran = run("proxy", "rocketmq", "--port", "9876")
-    assert ran == (2, "", "delayline: the RocketMQ proxy is not built yet\n")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "proxy.rocketmq.port: the RocketMQ proxy stands before RocketMQ brokers" in ran.err
 
 
 def test_no_server_is_one_sentence() -> None:

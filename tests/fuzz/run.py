@@ -2,7 +2,7 @@
 
     SEED=4711                the same choices again; without it one is drawn and printed
     SECONDS=3600             for each entrance
-    PARTS=http,kafka         some of: config, buffers, http, kafka, embedded
+    PARTS=http,kafka         some of: config, buffers, http, kafka, rocketmq, embedded
     COVER=1                  show how much of each entrance's modules was reached; slower by half
 
 Exit code 1 when a promise was broken; the input is shown.
@@ -27,11 +27,12 @@ from tests.fuzz.configuration import Configuration
 from tests.fuzz.embedded_log import EmbeddedLog
 from tests.fuzz.http_server import HttpServer
 from tests.fuzz.kafka_proxy import KafkaProxy
+from tests.fuzz.rocketmq_proxy import RocketmqProxy
 
 SECONDS = 60.0
 COVERAGE = Path(__file__).with_name("coverage.toml")
 PARTS: dict[str, type[Campaign]] = {
-    one.name: one for one in (Configuration, Buffers, HttpServer, KafkaProxy, EmbeddedLog)
+    one.name: one for one in (Configuration, Buffers, HttpServer, KafkaProxy, RocketmqProxy, EmbeddedLog)
 }
 
 

@@ -13,7 +13,7 @@ from tests.fuzz.configuration import Configuration
 from tests.fuzz.http_server import HttpServer
 from tests.fuzz.run import PARTS, attack
 
-SECONDS = {"config": 3.0, "buffers": 5.0, "http": 8.0, "kafka": 12.0, "embedded": 6.0}
+SECONDS = {"config": 3.0, "buffers": 5.0, "http": 8.0, "kafka": 12.0, "rocketmq": 4.0, "embedded": 6.0}
 SEED = 20_261
 
 

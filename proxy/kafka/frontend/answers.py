@@ -12,7 +12,7 @@ from kafkawire.protocol.messages.cluster import SaslAuthenticateResponse
 from kafkawire.protocol.messages.metadata import MetadataResponse
 from kafkawire.protocol.messages.produce import ProduceResponse
 from kafkawire.protocol.primitives import Buffer
-from proxy.kafka.frontend.endpoint import Endpoint
+from proxy.endpoint import Endpoint
 from proxy.kafka.produce.produces import UpstreamProduce
 from proxy.kafka.produce.rights import RightsAsked
 from proxy.kafka.produce.split import ProduceSplitter

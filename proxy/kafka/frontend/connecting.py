@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkawire.protocol.errors import PeerError
-from proxy.kafka.frontend.endpoint import Endpoint
+from proxy.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub

@@ -28,16 +28,16 @@ from kafkawire.protocol.message import PEEK_BYTES, RequestHeader, decode, encode
 from kafkawire.protocol.messages.cluster import SaslHandshakeResponse
 from kafkawire.protocol.messages.produce import ProduceRequest
 from kafkawire.protocol.primitives import Buffer
+from proxy.endpoint import Endpoint
+from proxy.held import HeldBytes
 from proxy.kafka.frontend.answers import Answers, answer_to, as_it_came
 from proxy.kafka.frontend.connecting import connect
-from proxy.kafka.frontend.endpoint import Endpoint
-from proxy.kafka.frontend.held import HeldBytes
-from proxy.kafka.limits import SMALL_BYTES, Deadlines
 from proxy.kafka.produce.rights import RightsAsked
 from proxy.kafka.produce.split import ProduceSplitter
 from proxy.kafka.response_order import FrameTagger, ResponseOrderer, Turn
 from proxy.kafka.view.refuse import refuse, refuse_decoded, request_is_read
 from proxy.kafka.view.rewrite import conceal, unsupported_version
+from proxy.limits import SMALL_BYTES, Deadlines
 
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub
@@ -256,7 +256,8 @@ class Relay:
             return
         frame = self._requests.unfinished
         excused = self.client.is_held or (frame is None and (bool(self._line) or self._split.busy))
-        passed = self._deadlines.overdue(now_s, frame, logged_in=self._logged_in, excused=excused)
+        login_timeout_s = None if self._logged_in else self._hub.settings.limits.login_timeout_s
+        passed = self._deadlines.overdue(now_s, frame, excused=excused, login_timeout_s=login_timeout_s)
         if passed is not None:
             self._hub.metrics.limited.labels(passed).inc()
             self.close(f"proxy.kafka.{passed} has passed")

@@ -37,6 +37,7 @@ from proxy.kafka.produce.screen import Target
 from proxy.kafka.produce.sequencer import SEQUENCES
 from proxy.kafka.settings import ProxySettings
 from proxy.kafka.upstream.backend import RAISED, Backend, Leader
+from proxy.learned import Learned
 
 FRESH_S = 30.0
 """How long a topic's settings are believed without asking again; those known are used while they are asked for."""
@@ -122,50 +123,32 @@ class BufferTopics:
         self._coordinators = Coordinators(backend)
         self._admin = admin
         self._clock = clock
-        self._targets: dict[str, tuple[float, Target | Unready]] = {}  # bounded by the delay-enabled topics
-        self._learning: dict[str, asyncio.Task[None]] = {}
+        self._targets: Learned[Target | Unready] = Learned(self._learn, clock)  # of delay-enabled topics
         self.hidden_ids: set[bytes] = set()
 
     def close(self) -> None:
-        for task in self._learning.values():
-            task.cancel()
+        self._targets.close()
 
     # --- what is known of topics
 
     @property
     def known(self) -> Set[str]:
         """Topics that `target` knows."""
-        now_s = self._clock.monotonic_s()
-        return {
-            name for name, (until_s, found) in self._targets.items() if until_s > now_s or isinstance(found, Target)
-        }
+        return {topic for topic, found, believed in self._targets if believed or isinstance(found, Target)}
 
     def target(self, topic: str) -> Target | Unready:
         """What was learned. What is old is used once more, while it is learned anew."""
-        until_s, found = self._targets[topic]
-        if until_s <= self._clock.monotonic_s():
-            self._begin(topic)
-        return found
+        return self._targets.get(topic)
 
     async def learn(self, topic: str) -> None:
         """Make the topic's buffer ready, or find out why it is not."""
-        await asyncio.shield(self._begin(topic))
+        await self._targets.learn(topic)
 
-    def _begin(self, topic: str) -> "asyncio.Task[None]":
-        task = self._learning.get(topic)
-        if task is None:
-            task = self._learning[topic] = asyncio.create_task(self._learn(topic))
-            task.add_done_callback(lambda _: self._learning.pop(topic, None))
-        return task
-
-    async def _learn(self, topic: str) -> None:
-        found: Target | Unready
+    async def _learn(self, topic: str) -> tuple[Target | Unready, float]:
         try:
-            found = await self._make_ready(topic)
+            return await self._make_ready(topic), FRESH_S
         except (QueueError, PeerError) as error:
-            found = _unready(topic, error)
-        fresh_s = UNREADY_S if isinstance(found, Unready) else FRESH_S
-        self._targets[topic] = self._clock.monotonic_s() + fresh_s, found
+            return _unready(topic, error), UNREADY_S
 
     async def _make_ready(self, topic: str) -> Target:
         config = await self._backend.topic_config(topic, "max.message.bytes", "cleanup.policy")

@@ -1,8 +1,9 @@
 """Sends, in long names and in letters, and what they are answered with."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rocketmq.wire.schema import Fields, named
+from rocketmq.wire.schema import Fields, named, wire_names
 
 DEFAULT_TOPIC = "TBW102"
 """The topic whose settings a topic that is created by a send takes over."""
@@ -48,6 +49,11 @@ class SendMessageV2(Fields):
     batch: bool | None = named("m", None)
     max_reconsume_times: int | None = named("l", None)
     broker: str | None = named("n", None)
+
+
+_LONG, _SHORT = wire_names(SendMessage), wire_names(SendMessageV2)
+LETTERS: Mapping[str, str] = {_LONG[name]: letter for name, letter in _SHORT.items()}
+"""Of a long name, the letter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from confluent_kafka.admin import AdminClient
 from bench.kafka_deliver import copy_lap, worker_lap
 from bench.kafka_lateness import Seen
 from bench.on_kafka.broker import Load, Place
-from bench.on_kafka.endpoints import Endpoint, delayline, direct
+from bench.on_kafka.endpoints import delayline, direct
 from bench.on_kafka.laps import ROUNDS, Lap, add_rates, consumed, in_turns, produced
 from bench.on_kafka.reader import Reader
+from bench.processes.endpoint import Endpoint
 from bench.report import Report
 
 if TYPE_CHECKING:

@@ -86,13 +86,14 @@ class Proxy:
         self, registry: CollectorRegistry | None = None, queue: "KafkaQueue | None" = None, **changes: Any
     ) -> "Iterator[ProxyThread]":
         from cli.proxy_thread import ProxyThread
+        from proxy.kafka.frontend.server import Server
         from proxy.kafka.hub import open_hub
         from proxy.kafka.metrics import ProxyMetrics
 
         settings = replace(proxy_settings(self.place, self.port), **changes)
         admin = queue or self.place.queue()
         metrics = ProxyMetrics(registry or CollectorRegistry())
-        thread = ProxyThread(lambda: open_hub(settings, admin, metrics, CLOCK, self._why_full))
+        thread = ProxyThread(lambda: Server(open_hub(settings, admin, metrics, CLOCK, self._why_full)), "kafka-proxy")
         thread.start()
         try:
             yield thread

@@ -263,10 +263,10 @@ def test_clients_may_come_over_tls(proxy: Proxy, tmp_path: Path) -> None:
 
 def certified(folder: Path) -> tuple["SSLContext | None", dict[str, str]]:
     """A listener's certificate for 127.0.0.1, and what a client needs to know of it."""
-    from proxy.kafka.access import read_listener
+    from proxy.tls import read_listener
 
     make_certificate(folder, "listener", "127.0.0.1")
-    listener = read_listener(str(folder / "listener.crt"), str(folder / "listener.key"))
+    listener = read_listener(str(folder / "listener.crt"), str(folder / "listener.key"), "proxy.kafka.certfile")
     return listener, {"security.protocol": "ssl", "ssl.ca.location": str(folder / "listener.crt")}
 
 

@@ -19,7 +19,7 @@ from kafkawire.batch.head import Codec
 from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.message import RequestHeader, encode, read_response, request_frame
 from kafkawire.protocol.messages import cluster, produce
-from proxy.kafka.limits import Limits
+from proxy.kafka.limits import KafkaLimits
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, soon
 from tests.integration.proxy.conftest import Proxy
@@ -35,7 +35,7 @@ DELAY = [("delay", b"1h")]
 BOMB = with_payload(batch_of([], **NO_PRODUCER), compress(Codec.GZIP, bytes(8 * MIB), b""), GZIP, 1)
 """Whoever unpacks it meets a limit, and counts that."""
 
-LIMITS = Limits(plain_bytes_max=2 * MIB)
+LIMITS = KafkaLimits(plain_bytes_max=2 * MIB)
 EVERYBODY_ELSE = "User:ANONYMOUS"
 
 

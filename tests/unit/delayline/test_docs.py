@@ -35,7 +35,7 @@ from delayline.buffer.outcome import (
     spread,
 )
 from delayline.buffer.record import Message, encode_decision, encode_reappend, encode_rules, read
-from delayline.config import EMBEDDED, UNBUILT, Settings, describe, load_settings
+from delayline.config import EMBEDDED, Settings, describe, load_settings
 from delayline.questions.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH
 from delayline.records.message import Key, MessageId, Shard
 from delayline.records.record import decode_body, encode_body
@@ -88,11 +88,10 @@ def test_the_defaults_on_the_page_are_the_defaults(tmp_path: Path) -> None:
     assert [row[:2] for row in describe(written)] == [row[:2] for row in describe(Settings())]
 
 
-def test_the_page_distinguishes_settings_that_work_from_those_that_are_refused() -> None:
+def test_the_page_distinguishes_settings_that_work_from_those_that_are_for_brokers() -> None:
     text = (DOCS / "configuration.md").read_text()
-    for heading, only in (("### For Kafka", EMBEDDED), ("## Recognised", UNBUILT)):
-        section = text.partition(heading)[2].partition("\n## ")[0]
-        assert set(re.findall(r"^\| `([a-z_.]+)` \|", section, re.MULTILINE)) == set(only)
+    section = text.partition("### For Kafka")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([a-z_.]+)` \|", section, re.MULTILINE)) == set(EMBEDDED)
 
 
 def test_the_file_on_the_page_can_be_loaded(tmp_path: Path) -> None:

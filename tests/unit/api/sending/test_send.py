@@ -336,7 +336,8 @@ def test_of_a_field_that_stands_twice_the_last_one_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["delay", "delay-ms", "deliver-at", "delay-level", "delayline-origin", "delayline-rules"]
+    "name",
+    ["delay", "delay-ms", "deliver-at", "delay-level", "delayline-origin", "delayline-rules", "delayline-sent"],
 )
 def test_directives_and_reserved_names_are_refused_as_headers(name: str) -> None:
     answer = Api().send({"headers": [{"name": "ok", "value": "1"}, {"name": name, "value": "1"}]})

@@ -373,6 +373,7 @@ ROCKETMQ = "[mq]\nkind = 'rocketmq'\nbootstrap_servers = 'a:9876'\n"
         ("[proxy.kafka]\nadvertised_host = 'k1'", "proxy.kafka.advertised_host"),
         ("[proxy.kafka]\nframe_bytes_max = '2MiB'", "proxy.kafka.frame_bytes_max"),
         ("[proxy.rocketmq]\nport = 9876", "proxy.rocketmq.port"),
+        ("[proxy.rocketmq]\nframe_bytes_max = '8MiB'", "proxy.rocketmq.frame_bytes_max"),
     ],
 )
 def test_a_setting_whose_feature_does_not_exist_is_refused_not_ignored(

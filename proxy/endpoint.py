@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from kafkawire.protocol.primitives import Buffer
+Buffer = bytes | bytearray | memoryview
 
 WRITE_BYTES_HIGH = 1 << 20
 """Beyond it, the source that fills the transport is held: with what is read in one go, the memory of a direction."""

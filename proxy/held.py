@@ -1,12 +1,19 @@
-"""What is held of a connection's requests, paid for out of the process's budget (`proxy.kafka.limits.Budget`)."""
+"""What is held of a connection's requests, paid for out of the process's budget (`proxy.limits.Budget`)."""
+
+from typing import Protocol
 
 from prometheus_client import Counter
 
-from proxy.kafka.frontend.endpoint import Endpoint
-from proxy.kafka.limits import SMALL_BYTES, Budget, Grant
-from proxy.kafka.response_order import Turn
+from proxy.endpoint import Endpoint
+from proxy.limits import SMALL_BYTES, Budget, Grant
 
 NO_ROOM = "no room for a request"
+
+
+class Payable(Protocol):
+    """What a request is noted as; `grant` is its part of the budget, None where it takes none."""
+
+    grant: Grant | None
 
 
 class HeldBytes:
@@ -23,9 +30,9 @@ class HeldBytes:
             grant.release()
         self._grants.clear()
 
-    def pay(self, turn: Turn, length: int) -> None:
+    def pay(self, one: Payable, length: int) -> None:
         """For a frame that is gathered. Until it is granted, no more is read."""
-        grant = turn.grant = self._budget.take(length, self._granted)
+        grant = one.grant = self._budget.take(length, self._granted)
         self._grants.add(grant)
         if not grant.granted:
             self._limited.labels("held_bytes_max").inc()
@@ -35,17 +42,17 @@ class HeldBytes:
         if all(grant.granted for grant in self._grants):
             self._client.release(NO_ROOM)
 
-    def release(self, turn: Turn) -> None:
+    def release(self, one: Payable) -> None:
         """Nothing is held of its request any more."""
-        if turn.grant is not None:
-            self._grants.discard(turn.grant)
-            turn.grant.release()
-            turn.grant = None
+        if one.grant is not None:
+            self._grants.discard(one.grant)
+            one.grant.release()
+            one.grant = None
 
-    def grow(self, turn: Turn, size: int) -> None:
+    def grow(self, one: Payable, size: int) -> None:
         """More is held for a request than what came."""
-        if turn.grant is None and size > SMALL_BYTES:
-            turn.grant = self._budget.take(0, self._granted)
-            self._grants.add(turn.grant)
-        if turn.grant is not None:
-            self._budget.grow(turn.grant, size)
+        if one.grant is None and size > SMALL_BYTES:
+            one.grant = self._budget.take(0, self._granted)
+            self._grants.add(one.grant)
+        if one.grant is not None:
+            self._budget.grow(one.grant, size)

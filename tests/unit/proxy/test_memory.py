@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from proxy.kafka.frontend.memory import keep_freed_memory
+from proxy.memory import keep_freed_memory
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")

@@ -1,0 +1,1 @@
+"""The ports, and the connections of clients behind them."""

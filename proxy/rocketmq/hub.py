@@ -1,0 +1,93 @@
+"""What all connections of one proxy share."""
+
+import ssl
+from asyncio import Protocol, get_running_loop, timeout
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from delayline.clock import Clock
+from delayline.questions.inquiry import Owners
+from delayline.questions.pending import Full
+from mq.contract import Queue
+from proxy.limits import Budget
+from proxy.rocketmq.brokers import Brokers
+from proxy.rocketmq.metrics import RocketmqProxyMetrics
+from proxy.rocketmq.recall import Recalls
+from proxy.rocketmq.sends.buffers import Buffers
+from proxy.rocketmq.sends.screen import SendScreen
+from proxy.rocketmq.sends.split import SendSplitter
+from proxy.rocketmq.sends.topics import KindOf, kinds
+from proxy.rocketmq.settings import RocketmqProxySettings
+from rocketmq.clock import MachineClock
+from rocketmq.wire.ids import UniqueKeys
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RocketmqHub:
+    """Belongs to one event loop. Made by `open_hub`."""
+
+    settings: RocketmqProxySettings
+    clock: Clock
+    metrics: RocketmqProxyMetrics
+    brokers: Brokers
+    screen: SendScreen
+    splitter: SendSplitter
+    buffers: Buffers
+    recalls: Recalls
+    budget: Budget
+    full: Full
+    kind_of: KindOf
+    buffer_of: Callable[[str], str]  # its name in RocketMQ
+
+    async def dial(self, address: Address, protocol: Protocol) -> None:
+        """Connect a client's connection to a server. Raises OSError and TimeoutError."""
+        host, port = address
+        context: ssl.SSLContext | None = self.settings.client.tls
+        async with timeout(self.settings.connect_timeout_s):
+            await get_running_loop().create_connection(lambda: protocol, host, port, ssl=context)
+
+    def close(self) -> None:
+        self.buffers.close()
+        self.brokers.close()
+
+
+def open_hub(
+    settings: RocketmqProxySettings,
+    queue: Queue,
+    owners: Owners,
+    metrics: RocketmqProxyMetrics,
+    clock: Clock,
+    full: Full,
+) -> RocketmqHub:
+    """Raises ConfigError."""
+    wire_names = settings.wire_names
+    names = wire_names.names
+
+    @lru_cache(1000)
+    def buffer_of(topic: str) -> str:
+        return wire_names.out(names.buffer(topic))
+
+    screen = SendScreen(
+        settings.rules_for,
+        settings.horizon_max_ms,
+        unheeded=metrics.unheeded,
+        refuse_unknown=settings.refuse_unknown,
+    )
+    unique = UniqueKeys(MachineClock())
+    return RocketmqHub(
+        settings,
+        clock,
+        metrics,
+        Brokers(settings),
+        screen,
+        SendSplitter(screen, buffer_of, settings.record_bytes_max, unique.next),
+        Buffers(queue, settings.rules_for, clock),
+        Recalls(settings, names, queue, owners),
+        Budget(settings.limits.held_bytes_max, metrics.held_bytes),
+        full,
+        kinds(wire_names, settings.is_delay_enabled),
+        buffer_of,
+    )

@@ -1,0 +1,135 @@
+"""Which messages of a send are delayed, and which sends are refused.
+
+The verdict on directives is `delayline.schedule.verdict.read_directives`', as everywhere; RocketMQ's own delays
+become one of them first (`delays`). Which message is delayed follows from its topic and its properties; the time of
+day only bounds how far ahead it may be due, and decides about moments that have passed.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from delayline.records.headers import ATTEMPT, RESERVED, SENT
+from delayline.records.message import Header
+from delayline.schedule.directives import directive_names
+from delayline.schedule.lookalikes import Lookalike, lookalikes
+from delayline.schedule.rules import Rules
+from delayline.schedule.unheeded import UnheededNames, Why
+from delayline.schedule.verdict import Immediate, Invalid, Op, Schedule, read_directives
+from proxy.rocketmq.sends import delays
+from proxy.rocketmq.sends.delays import delay_of
+from proxy.rocketmq.sends.request import RemotingRefusal
+from rocketmq.wire.codes import Answer
+from rocketmq.wire.properties import decode_properties
+
+HINTS = re.compile(r"elay|eliver|scheduler-", re.IGNORECASE)
+"""Every name of a directive, of RocketMQ's delays and of what only Delayline may write holds one of them; and so does
+nearly every name that is like one."""
+
+
+class Delayed(NamedTuple):
+    """A message that goes to the buffer: with these directives, and its other properties."""
+
+    directives: tuple[Header, ...]
+    properties: Mapping[str, str]
+    verdict: Schedule | Op
+
+
+@lru_cache
+def names_of(aliases: tuple[str, ...]) -> frozenset[str]:
+    """Properties that are directives, or that only Delayline may write. RocketMQ's own are `delays.NAMES`."""
+    names = directive_names(aliases) | RESERVED | {ATTEMPT, SENT}
+    return frozenset(name.decode() for name in names) - delays.NAMES
+
+
+class Named(NamedTuple):
+    """Of a message's properties, by their names: directives and what only Delayline may write; what is like them;
+    what consumers see. Where `delay.aliases` has RocketMQ's names these are directives, of which the log has one
+    already; elsewhere they stay, as RocketMQ leaves them."""
+
+    given: tuple[str, ...]
+    like: tuple[Lookalike, ...]
+    kept: tuple[str, ...]
+
+
+@lru_cache(1000)
+def named_in(names: tuple[str, ...], aliases: tuple[str, ...]) -> Named:
+    """Remembered: the messages of a producer have the same names."""
+    ours = names_of(aliases)
+    left_out = ours | delays.NAMES if "rocketmq" in aliases else ours
+    like = lookalikes([name.encode() for name in names if name not in delays.NAMES], aliases)
+    given = tuple(name for name in names if name in ours)
+    return Named(given, tuple(like), tuple(name for name in names if name not in left_out))
+
+
+class SendScreen:
+    """One for as long as the rules stay the same."""
+
+    def __init__(
+        self,
+        rules_for: Callable[[str], Rules],
+        horizon_max_ms: int,
+        *,
+        unheeded: UnheededNames | None = None,
+        refuse_unknown: bool = False,
+    ) -> None:
+        self._rules_for = rules_for
+        self._horizon_max_ms = horizon_max_ms
+        self._unheeded = unheeded
+        self.refuse_unknown = refuse_unknown
+
+    def concerns(self, topic: str, text: str) -> bool:
+        """Whether a message with these properties, to a topic that takes delays, has to be looked at. Hot: once per
+        send."""
+        if HINTS.search(text) is None:
+            return self._rules_for(topic).default_delay_ms > 0
+        rules, properties = self._rules_for(topic), decode_properties(text)
+        if rules.default_delay_ms or not delays.NAMES.isdisjoint(properties):
+            return True
+        names = named_in(tuple(properties), rules.aliases)
+        return bool(names.given or names.like)
+
+    def look(self, topic: str, properties: Mapping[str, str], now_ms: int) -> Delayed | RemotingRefusal | None:
+        """None: it goes straight to its topic, as it came. Hot: once per message that is looked at."""
+        rules = self._rules_for(topic)
+        names = named_in(tuple(properties), rules.aliases)
+        if names.like and (misnamed := self._misnamed(topic, names.like)) is not None:
+            return misnamed
+        native = delay_of(properties, now_ms, rules, self._horizon_max_ms)
+        if isinstance(native, RemotingRefusal):
+            return native
+        given = [(name.encode(), properties[name].encode()) for name in names.given]
+        directives = (*given, native) if native is not None else tuple(given)
+        if SENT.decode() in names.given:
+            return _illegal(SENT.decode(), "a header of Delayline's own, which clients may not send")
+        verdict = read_directives(directives, now_ms, rules, self._horizon_max_ms)
+        if isinstance(verdict, Invalid):
+            return _illegal(verdict.directive, verdict.detail)
+        if isinstance(verdict, Immediate):
+            return None
+        return Delayed(directives, {name: properties[name] for name in names.kept}, verdict)
+
+    def _misnamed(self, topic: str, like: Sequence[Lookalike]) -> RemotingRefusal | None:
+        """A name that is like a directive's, where that refuses the message."""
+        for one in like:
+            if one.nearest is not None or self.refuse_unknown:
+                return RemotingRefusal(Answer.MESSAGE_ILLEGAL, one.sentence)
+            if self._unheeded is not None:
+                self._unheeded.note(topic, one.name, Why.NAME)
+        return None
+
+    def pass_by(self, topic: str, properties: Iterable[str]) -> RemotingRefusal | None:
+        """Directives of ours in a topic that takes no delays have no effect; RocketMQ's own have theirs."""
+        names = names_of(self._rules_for(topic).aliases)
+        for name in names.intersection(properties):
+            if self.refuse_unknown:
+                why = "delay.topics does not name the topic, and delay.unknown is refuse"
+                return RemotingRefusal(Answer.MESSAGE_ILLEGAL, f"{name}: {why}")
+            if self._unheeded is not None:
+                self._unheeded.note(topic, name, Why.TOPIC)
+        return None
+
+
+def _illegal(name: str, detail: str) -> RemotingRefusal:
+    return RemotingRefusal(Answer.MESSAGE_ILLEGAL, f"{name}: {detail}")
