@@ -35,7 +35,7 @@ def thread(worker: Standing) -> WorkerThread:
 
 
 def test_before_the_queue_has_let_it_in_it_is_not_ready() -> None:
-    assert WorkerThread(cast(Any, None)).readiness() == (False, "waiting for the queue")
+    assert WorkerThread(cast(Any, None)).readiness() == (False, "starting: the queue has not answered yet")
 
 
 def test_before_its_shards_are_known_it_is_not_ready(worker: Standing, thread: WorkerThread) -> None:
