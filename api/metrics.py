@@ -2,6 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter
 
+from delayline.process.accepted import accepted_counter
 from delayline.schedule.unheeded import UnheededNames
 
 
@@ -10,12 +11,7 @@ class Metrics:
     queue's affair; `type` and `mode` are closed sets."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.accepted = Counter(
-            "delayline_messages_accepted",
-            "Messages stored durably, by the frontend they came through.",
-            ("topic", "via"),
-            registry=registry,
-        )
+        self.accepted = accepted_counter(registry)
         self.unconfirmed_failures = Counter(
             "delayline_http_unconfirmed_failures",
             "Messages sent with mode=async or oneway that could not be stored; their clients were not notified.",

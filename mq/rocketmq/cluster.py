@@ -179,12 +179,12 @@ class RocketmqCluster:
 
     def reach(self) -> None:
         """Name servers alone do not count. Raises QueueUnavailable where no broker is registered, or none answers."""
-        masters = self.masters()
-        if not masters:
-            raise QueueUnavailable("no broker is registered with the name servers")
         with self.translated_errors("reaching brokers"):
-            if not self._client.admin.any_answers(REACH_S):
-                raise QueueUnavailable(f"no broker answers, of {', '.join(masters)}")
+            masters = self._client.admin.brokers()
+            if not masters:
+                raise QueueUnavailable("no broker is registered with the name servers")
+            if not self._client.admin.any_answers(masters.values(), REACH_S):
+                raise QueueUnavailable(f"no broker answers, of {', '.join(sorted(masters))}")
 
     def clusters(self) -> set[str]:
         """Names of RocketMQ's clusters; its topics of the same names are no users'."""

@@ -2,6 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from delayline.process.accepted import accepted_counter
 from delayline.schedule.unheeded import UnheededNames
 
 
@@ -13,12 +14,7 @@ class ProxyMetrics:
         self, registry: CollectorRegistry, accepted: Counter | None = None, unheeded: UnheededNames | None = None
     ) -> None:
         self.unheeded = unheeded or UnheededNames(registry)
-        self.accepted = accepted or Counter(
-            "delayline_messages_accepted",
-            "Messages stored durably, by the frontend they came through.",
-            ("topic", "via"),
-            registry=registry,
-        )
+        self.accepted = accepted or accepted_counter(registry)
         self.connections = Gauge(
             "delayline_kafka_proxy_connections", "Clients connected to the Kafka proxy.", registry=registry
         )

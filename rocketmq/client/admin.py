@@ -4,6 +4,7 @@ A broker has its own list of topics and reports it to the name servers; a topic 
 each. Creating what is there changes it, and is done as often as wanted.
 """
 
+from collections.abc import Iterable
 from concurrent.futures import as_completed
 from contextlib import suppress
 
@@ -86,10 +87,10 @@ class Administration:
         header = DeleteSubscriptionGroup(group, with_offsets)
         self._ask(broker, Command(Request.DELETE_SUBSCRIPTIONGROUP, header.to_fields()))
 
-    def any_answers(self, timeout_s: float) -> bool:
-        """Whether one of the registered masters answers, be it with a refusal."""
+    def any_answers(self, addresses: Iterable[str], timeout_s: float) -> bool:
+        """Whether one of the brokers at these addresses answers, be it with a refusal."""
         asked = set()
-        for address in self.brokers().values():
+        for address in addresses:
             with suppress(Unreachable):
                 asked.add(self._links.to(address).start(Command(Request.GET_BROKER_CONFIG), timeout_s))
         return any(one.exception() is None for one in as_completed(asked))

@@ -2,15 +2,19 @@
 
 import base64
 import json
+import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
+from tests.brokers.distribution import Unavailable
 from tests.brokers.java import compiled
 
 SOURCE = Path(__file__).with_name("JavaClient.java")
@@ -145,3 +149,24 @@ def _of(consumer: str, got: Iterable[Seen]) -> list[Seen]:
 
 def _seen(line: dict[str, Any]) -> Seen:
     return Seen(**{**line, "body": base64.b64decode(line["body"])})
+
+
+def by_body(seen: Iterable[Seen]) -> dict[str, Seen]:
+    """Each came once."""
+    messages = list(seen)
+    found = {one.body.decode(): one for one in messages}
+    assert len(found) == len(messages), "a message came twice"
+    return found
+
+
+@contextmanager
+def java_client(name_server: str, folder: Path) -> Iterator[JavaClient]:
+    """Skips where there can be none, and fails instead where CI is set."""
+    try:
+        client = JavaClient(name_server, folder)
+    except Unavailable as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"no Java client: {error}")
+        pytest.skip(f"no Java client: {error}")
+    with closing(client):
+        yield client

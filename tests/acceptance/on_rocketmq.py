@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from rocketmq.client.client import Client
 from tests.acceptance.asking import HTTP
-from tests.brokers.rocketmq import RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.fault.server import Server
 
 
@@ -34,3 +35,17 @@ def send(server: Server, topic: str, **message: Any) -> dict[str, Any]:
 
 def headers_of(properties: dict[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in properties.items()]
+
+
+def new_topic(client: Client, queues: int) -> str:
+    name = f"orders-{uuid4().hex[:8]}"
+    client.admin.create_topic(name, BROKER, queues)
+    return name
+
+
+def new_group(client: Client) -> str:
+    """With its topic for retries: a consumer that does not find that looks for it half a minute later."""
+    name = f"group-{uuid4().hex[:8]}"
+    client.admin.create_group(name, BROKER)
+    client.admin.create_topic(f"%RETRY%{name}", BROKER, 1)
+    return name

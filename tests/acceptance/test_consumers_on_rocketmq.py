@@ -1,9 +1,9 @@
 """What RocketMQ's own Java client sees of messages that were sent over HTTP, beside those of its own producer."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,9 +13,8 @@ from rocketmq.client.client import Client
 from rocketmq.wire.batch import member
 from rocketmq.wire.bodies import Queue
 from tests.acceptance.asking import HTTP, wait_for
-from tests.acceptance.java_client import JavaClient, Seen
-from tests.acceptance.on_rocketmq import headers_of, send, server_on
-from tests.brokers.distribution import Unavailable
+from tests.acceptance.java_client import JavaClient, by_body, java_client
+from tests.acceptance.on_rocketmq import headers_of, new_group, new_topic, send, server_on
 from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.fault.server import Server
 
@@ -49,41 +48,19 @@ def server(rocketmq: RocketMq, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def java(rocketmq: RocketMq, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
-    try:
-        client = JavaClient(rocketmq.settings.name_servers[0], tmp_path_factory.mktemp("java"))
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no Java client: {error}")
-        pytest.skip(f"no Java client: {error}")
-    yield client
-    client.close()
+    with java_client(rocketmq.settings.name_servers[0], tmp_path_factory.mktemp("java")) as client:
+        yield client
 
 
 @pytest.fixture
 def topic(client: Client, request: pytest.FixtureRequest) -> str:
     """Of one queue, or as many as the parameter of the test names."""
-    name = f"orders-{uuid4().hex[:8]}"
-    client.admin.create_topic(name, BROKER, getattr(request, "param", 1))
-    return name
+    return new_topic(client, getattr(request, "param", 1))
 
 
 @pytest.fixture
 def group(client: Client) -> MakeGroup:
-    """With its topic for retries: a consumer that does not find that looks for it half a minute later."""
-
-    def make() -> str:
-        name = f"group-{uuid4().hex[:8]}"
-        client.admin.create_group(name, BROKER)
-        client.admin.create_topic(f"%RETRY%{name}", BROKER, 1)
-        return name
-
-    return make
-
-
-def by_body(seen: list[Seen]) -> dict[str, Seen]:
-    found = {one.body.decode(): one for one in seen}
-    assert len(found) == len(seen), "a message came twice"
-    return found
+    return partial(new_group, client)
 
 
 def test_messages_have_what_those_of_javas_own_producer_have(

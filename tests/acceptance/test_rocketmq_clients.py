@@ -1,12 +1,11 @@
 """RocketMQ's own Java client, unmodified, through the proxy: only the name server's address is another."""
 
-import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -19,9 +18,8 @@ from rocketmq.wire.command import Command
 from rocketmq.wire.headers.send import SendMessageV2
 from rocketmq.wire.properties import encode_properties
 from tests.acceptance.asking import HTTP, wait_for
-from tests.acceptance.java_client import JavaClient, Seen, Thrown
-from tests.acceptance.on_rocketmq import server_on
-from tests.brokers.distribution import Unavailable
+from tests.acceptance.java_client import JavaClient, Thrown, by_body, java_client
+from tests.acceptance.on_rocketmq import new_group, new_topic, server_on
 from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.fault.server import Server
 from tests.ports import free_range
@@ -52,39 +50,21 @@ def server(rocketmq: RocketMq, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def java(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
-    try:
-        client = JavaClient(f"127.0.0.1:{server.settings['proxy__rocketmq__port']}", tmp_path_factory.mktemp("java"))
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no Java client: {error}")
-        pytest.skip(f"no Java client: {error}")
-    yield client
-    client.close()
+    with java_client(
+        f"127.0.0.1:{server.settings['proxy__rocketmq__port']}", tmp_path_factory.mktemp("java")
+    ) as client:
+        yield client
 
 
 @pytest.fixture
 def topic(client: Client, request: pytest.FixtureRequest) -> str:
     """Of one queue, or as many as the parameter of the test names."""
-    name = f"orders-{uuid4().hex[:8]}"
-    client.admin.create_topic(name, BROKER, getattr(request, "param", 1))
-    return name
+    return new_topic(client, getattr(request, "param", 1))
 
 
 @pytest.fixture
 def group(client: Client) -> MakeGroup:
-    def make() -> str:
-        name = f"group-{uuid4().hex[:8]}"
-        client.admin.create_group(name, BROKER)
-        client.admin.create_topic(f"%RETRY%{name}", BROKER, 1)
-        return name
-
-    return make
-
-
-def by_body(seen: list[Seen]) -> dict[str, Seen]:
-    found = {one.body.decode(): one for one in seen}
-    assert len(found) == len(seen), "a message came twice"
-    return found
+    return partial(new_group, client)
 
 
 def waiting(server: Server, topic: str) -> int:

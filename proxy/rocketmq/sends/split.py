@@ -107,9 +107,7 @@ class SendSplitter:
         key = next((value for name, value in headers if name == KEYS), None)
         if key is not None:
             headers.remove((KEYS, key))
-        size = (
-            len(body) + len(key or b"") + sum(len(name) + len(value or b"") + HEADER_BYTES for name, value in headers)
-        )
+        size = len(body) + len(key or b"") + sum(map(_header_bytes, headers))
         if size > self._record_bytes_max:
             limit = f"{self._record_bytes_max} bytes at most, with its properties"
             raise InvalidRequest(f"a delayed message has {limit}; this one has {size}")
