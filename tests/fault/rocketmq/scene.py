@@ -15,7 +15,7 @@ from delayline.clock import SystemClock
 from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.client.client import Client
 from rocketmq.errors import RocketmqError
-from tests.brokers.rocketmq import RocketMq
+from tests.brokers.rocketmq import RocketMqAt
 from tests.fault.kafka.processes import Worker
 from tests.fault.rocketmq.asker import Asker
 from tests.fault.rocketmq.judge import Evidence, Sent, delivered_into, gather
@@ -78,7 +78,7 @@ class Sender(threading.Thread):
 class Scene:
     """What runs; `tally` counts what was done to it, by name."""
 
-    def __init__(self, server: RocketMq, size: Size, folder: Path, random: Random, topic: str) -> None:
+    def __init__(self, server: RocketMqAt, size: Size, folder: Path, random: Random, topic: str) -> None:
         self.server = server
         self.topic = topic
         self.tally: Counter[str] = Counter()
@@ -179,7 +179,7 @@ class Scene:
 
 
 @contextmanager
-def scene(server: RocketMq, size: Size, seed: str, folder: Path) -> Iterator[Scene]:
+def scene(server: RocketMqAt, size: Size, seed: str, folder: Path) -> Iterator[Scene]:
     """On brokers that have been started."""
     topic = f"orders-{uuid4().hex[:8]}"
     with Client(server.settings) as client:

@@ -16,7 +16,7 @@ from mq.contract import Assigned, Event, Fetched, LogRecord, ShardBatch
 
 if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 PATIENCE_S = 60.0
 CLOCK = SystemClock()
@@ -90,7 +90,7 @@ class Worker:
 class Place:
     """A namespace and a topic on the broker."""
 
-    def __init__(self, kafka: "Kafka", stack: ExitStack) -> None:
+    def __init__(self, kafka: "KafkaAt", stack: ExitStack) -> None:
         from confluent_kafka.admin import AdminClient
 
         self.kafka = kafka
@@ -129,6 +129,6 @@ class Place:
 
 
 @pytest.fixture
-def place(kafka: "Kafka") -> Iterator[Place]:
+def place(kafka: "KafkaAt") -> Iterator[Place]:
     with ExitStack() as stack:
         yield Place(kafka, stack)
