@@ -59,8 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """`-n auto`: one more than there are processors, because mostly one waits, for a broker, a kill or a due instant.
-    `-n logical`, for what never waits, and where CI is set: as many as there are."""
-    return len(os.sched_getaffinity(0)) + (config.option.numprocesses == "auto" and not os.environ.get("CI"))
+    `-n logical`, for what never waits: as many as there are."""
+    return len(os.sched_getaffinity(0)) + (config.option.numprocesses == "auto")
 
 
 @pytest.hookimpl(optionalhook=True)

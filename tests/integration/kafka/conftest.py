@@ -105,10 +105,12 @@ class Place:
         return f"{self.namespace}.buffer.{self.topic}"
 
     def make_topic(self, partitions: int = 2, **config: str) -> None:
+        """Returns when the broker knows of it, which is later than the controller has made it."""
         from confluent_kafka.admin import NewTopic
 
         dotted = {key.replace("_", "."): value for key, value in config.items()}
         self.admin.create_topics([NewTopic(self.topic, partitions, 1, config=dotted)])[self.topic].result()
+        soon(lambda: self.admin.list_topics(self.topic, PATIENCE_S).topics[self.topic].error is None)
 
     def queue(self, **settings: Any) -> "KafkaQueue":
         from mq.kafka.queue import KafkaQueue
