@@ -47,6 +47,7 @@ def test_the_server_answers_as_soon_as_it_logs_that_it_has_started() -> None:
     assert "server" not in answer.headers
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_on_gets_the_answer_to_a_body_that_is_too_large() -> None:
     with _server() as (_, url):
         host, _, port = url.removeprefix("http://").partition(":")
@@ -88,6 +89,7 @@ def test_a_signal_ends_it_within_three_seconds_even_with_open_streams_and_the_ca
         assert process.stdout.readline() == "ended\n"
 
 
+@pytest.mark.slow
 def test_a_body_too_large_is_refused_on_the_wire_and_the_connection_ends() -> None:
     with _server() as (_, url), socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 5) as raw:
         head = f"POST {MESSAGES} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
