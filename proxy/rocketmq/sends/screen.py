@@ -6,7 +6,7 @@ day only bounds how far ahead it may be due, and decides about moments that have
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,12 +14,12 @@ from delayline.records.headers import ATTEMPT, RESERVED, SENT
 from delayline.records.message import Header
 from delayline.schedule.directives import directive_names
 from delayline.schedule.lookalikes import Lookalike, lookalikes
-from delayline.schedule.rules import Rules
-from delayline.schedule.unheeded import UnheededNames, Why
+from delayline.schedule.unheeded import Why
 from delayline.schedule.verdict import Immediate, Invalid, Op, Schedule, read_directives
 from proxy.rocketmq.sends import delays
 from proxy.rocketmq.sends.delays import delay_of
 from proxy.rocketmq.sends.request import RemotingRefusal
+from proxy.screening import NameScreen
 from rocketmq.wire.codes import Answer
 from rocketmq.wire.properties import decode_properties
 
@@ -63,21 +63,8 @@ def named_in(names: tuple[str, ...], aliases: tuple[str, ...]) -> Named:
     return Named(given, tuple(like), tuple(name for name in names if name not in left_out))
 
 
-class SendScreen:
-    """One for as long as the rules stay the same."""
-
-    def __init__(
-        self,
-        rules_for: Callable[[str], Rules],
-        horizon_max_ms: int,
-        *,
-        unheeded: UnheededNames | None = None,
-        refuse_unknown: bool = False,
-    ) -> None:
-        self._rules_for = rules_for
-        self._horizon_max_ms = horizon_max_ms
-        self._unheeded = unheeded
-        self.refuse_unknown = refuse_unknown
+class SendScreen(NameScreen):
+    """Of messages."""
 
     def concerns(self, topic: str, text: str) -> bool:
         """Whether a message with these properties, to a topic that takes delays, has to be looked at. Hot: once per
@@ -94,8 +81,8 @@ class SendScreen:
         """None: it goes straight to its topic, as it came. Hot: once per message that is looked at."""
         rules = self._rules_for(topic)
         names = named_in(tuple(properties), rules.aliases)
-        if names.like and (misnamed := self._misnamed(topic, names.like)) is not None:
-            return misnamed
+        if names.like and (wrong := self._misnamed(topic, names.like)):
+            return RemotingRefusal(Answer.MESSAGE_ILLEGAL, wrong)
         native = delay_of(properties, now_ms, rules, self._horizon_max_ms)
         if isinstance(native, RemotingRefusal):
             return native
@@ -109,15 +96,6 @@ class SendScreen:
         if isinstance(verdict, Immediate):
             return None
         return Delayed(directives, {name: properties[name] for name in names.kept}, verdict)
-
-    def _misnamed(self, topic: str, like: Sequence[Lookalike]) -> RemotingRefusal | None:
-        """A name that is like a directive's, where that refuses the message."""
-        for one in like:
-            if one.nearest is not None or self.refuse_unknown:
-                return RemotingRefusal(Answer.MESSAGE_ILLEGAL, one.sentence)
-            if self._unheeded is not None:
-                self._unheeded.note(topic, one.name, Why.NAME)
-        return None
 
     def pass_by(self, topic: str, properties: Iterable[str]) -> RemotingRefusal | None:
         """Directives of ours in a topic that takes no delays have no effect; RocketMQ's own have theirs."""
