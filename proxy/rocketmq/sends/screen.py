@@ -5,7 +5,6 @@ become one of them first (`delays`). Which message is delayed follows from its t
 day only bounds how far ahead it may be due, and decides about moments that have passed.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,9 +22,16 @@ from proxy.screening import NameScreen
 from rocketmq.wire.codes import Answer
 from rocketmq.wire.properties import decode_properties
 
-HINTS = re.compile(r"elay|eliver|scheduler-", re.IGNORECASE)
-"""Every name of a directive, of RocketMQ's delays and of what only Delayline may write holds one of them; and so does
-nearly every name that is like one."""
+
+def has_hint(text: str) -> bool:
+    """Every name of a directive, of RocketMQ's delays and of what only Delayline may write holds one of these; and so
+    does nearly every name that is like one. Hot: twenty times as fast as a regular expression."""
+    plain = text.lower()
+    return "elay" in plain or "eliver" in plain or "scheduler-" in plain
+
+
+_NATIVE = tuple(f"{name}\x01" for name in sorted(delays.NAMES))
+"""As properties have RocketMQ's own names, or longer ones that end so: then `SendScreen.look` decides."""
 
 
 class Delayed(NamedTuple):
@@ -69,12 +75,12 @@ class SendScreen(NameScreen):
     def concerns(self, topic: str, text: str) -> bool:
         """Whether a message with these properties, to a topic that takes delays, has to be looked at. Hot: once per
         send."""
-        if HINTS.search(text) is None:
+        if not has_hint(text):
             return self._rules_for(topic).default_delay_ms > 0
-        rules, properties = self._rules_for(topic), decode_properties(text)
-        if rules.default_delay_ms or not delays.NAMES.isdisjoint(properties):
+        rules = self._rules_for(topic)
+        if rules.default_delay_ms or any(end in text for end in _NATIVE):
             return True
-        names = named_in(tuple(properties), rules.aliases)
+        names = named_in(tuple(decode_properties(text)), rules.aliases)
         return bool(names.given or names.like)
 
     def look(self, topic: str, properties: Mapping[str, str], now_ms: int) -> Delayed | RemotingRefusal | None:
