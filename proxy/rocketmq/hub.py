@@ -19,6 +19,7 @@ from proxy.rocketmq.sends.screen import SendScreen
 from proxy.rocketmq.sends.split import SendSplitter
 from proxy.rocketmq.sends.topics import KindOf, kinds
 from proxy.rocketmq.settings import RocketmqProxySettings
+from proxy.rocketmq.view.checks import TopicOf
 from rocketmq.clock import MachineClock
 from rocketmq.wire.ids import UniqueKeys
 
@@ -41,6 +42,7 @@ class RocketmqHub:
     full: Full
     kind_of: KindOf
     buffer_of: Callable[[str], str]  # its name in RocketMQ
+    topic_of: TopicOf
 
     async def dial(self, address: Address, protocol: Protocol) -> None:
         """Connect a client's connection to a server. Raises OSError and TimeoutError."""
@@ -70,6 +72,9 @@ def open_hub(
     def buffer_of(topic: str) -> str:
         return wire_names.out(names.buffer(topic))
 
+    def topic_of(buffer: str) -> str | None:
+        return names.target(wire_names.back(buffer))
+
     screen = SendScreen(
         settings.rules_for,
         settings.horizon_max_ms,
@@ -90,4 +95,5 @@ def open_hub(
         full,
         kinds(wire_names, settings.is_delay_enabled),
         buffer_of,
+        topic_of,
     )

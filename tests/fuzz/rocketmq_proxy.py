@@ -14,22 +14,26 @@ from random import Random
 from typing import Any, Self
 
 from delayline.questions.inquiry import Gone
+from proxy.rocketmq.sends import delays
 from rocketmq.errors import WireError
 from rocketmq.wire.batch import decode_batch, encode_batch, member
 from rocketmq.wire.codes import Request
-from rocketmq.wire.command import Command, Encoding, answer_to, encode_frame
+from rocketmq.wire.command import IS_ONE_WAY, Command, Encoding, answer_to, encode_frame
 from rocketmq.wire.headers.admin import GetRouteInfo
 from rocketmq.wire.headers.send import RecallMessage, SendMessage
 from rocketmq.wire.ids import RecallHandle
+from rocketmq.wire.properties import decode_properties
+from rocketmq.wire.stored import encode_message
 from tests.fuzz.campaign import Broken, Campaign, resident_bytes
-from tests.unit.proxy.rocketmq.scene import BROKER, BUFFER, Scene, Wire, done, message, send_of
+from tests.unit.proxy.rocketmq.scene import BROKER, BUFFER, Scene, Wire, done, half_of, message, send_of
 from tests.unit.rocketmq.peer import PeerLink
 
 RESIDENT_MAX = 2 << 30
 ANSWER_S = 20.0
 PROPERTIES: tuple[dict[str, str], ...] = (
     {"DELAY": "1"}, {"DELAY": "x"}, {"TIMER_DELAY_MS": "5"}, {"TIMER_DELIVER_MS": "9" * 19}, {"delay": "1h"},
-    {"delay-cron": "* * * * *"}, {"delay-op": "cancel", "delay-ref": "x"}, {"TRAN_MSG": "true"}, {"a": "b"}, {},
+    {"delay-cron": "* * * * *"}, {"delay-op": "cancel", "delay-ref": "x"}, {"TRAN_MSG": "true"},
+    {"TRAN_MSG": "true", "PGROUP": "p", "delay": "1h"}, {"TRAN_MSG": "TRUE", "DELAY": "1"}, {"a": "b"}, {},
 )  # fmt: skip
 
 
@@ -87,7 +91,8 @@ class RocketmqProxy(Campaign):
             case 3:
                 return Command(Request.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo("orders").to_fields())
             case 4:
-                return Command(self.mutator.pick(of=(34, 11, 200_050 % 32_768, 304, 106)), {"topic": "orders"}, b"{}")
+                codes = (34, 11, 37, 39, 200_050 % 32_768, 304, 106)
+                return Command(self.mutator.pick(of=codes), {"topic": "orders"}, b"{}")
             case _:
                 return message(also=also, body=self.random.randbytes(self.random.choice((0, 9, 30_000))))
 
@@ -99,6 +104,11 @@ class RocketmqProxy(Campaign):
                 link.send_bytes(answer[:4] + self.mutator.some(answer[4:]))
             case 1:
                 link.send(Command(Request.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"}))
+                link.send_bytes(answer)
+            case 2:
+                half = encode_message(half_of(BUFFER))
+                body = half if self.random.random() < 0.5 else self.mutator.some(half)
+                link.send(Command(Request.CHECK_TRANSACTION_STATE, {"topic": "t"}, body, flag=IS_ONE_WAY))
                 link.send_bytes(answer)
             case _:
                 link.send_bytes(answer)
@@ -131,7 +141,11 @@ class RocketmqProxy(Campaign):
     def _buffered(self) -> list[list[bytes]]:
         found: list[list[bytes]] = []
         for one in self.scene.broker.peer.seen:
-            if one.fields.get("b") == BUFFER:
+            if one.fields.get("b") == BUFFER and one.code == Request.SEND_MESSAGE_V2:
+                properties = decode_properties(one.fields.get("i", ""))
+                if properties.get("TRAN_MSG") != "true" or not delays.NAMES.isdisjoint(properties):
+                    raise Broken(f"neither a batch nor a half message that a broker keeps: {one}")
+            elif one.fields.get("b") == BUFFER:
                 try:
                     found.append([bytes(each.body) for each in decode_batch(one.body)])
                 except WireError as error:

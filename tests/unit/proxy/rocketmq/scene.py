@@ -32,6 +32,7 @@ from rocketmq.wire.command import Command, answer_to, decode_frame, encode_frame
 from rocketmq.wire.frames import FrameSplitter
 from rocketmq.wire.headers.send import SendMessageAnswer, SendMessageV2
 from rocketmq.wire.properties import encode_properties
+from rocketmq.wire.stored import StoredMessage
 from tests.ports import free_range
 from tests.unit.rocketmq.peer import PeerLink, ScriptedPeer
 
@@ -124,6 +125,16 @@ def send_of(topic: str, body: bytes, queue_id: int = 1, properties: str = "", **
     fields = {"sys_flag": 0, "flag": 0, "born_timestamp": 5, "producer_group": "p", **more}
     header = SendMessageV2(topic=topic, queue_id=queue_id, properties=properties, broker=BROKER, **fields)
     return Command(code, header.to_fields(), body, opaque=7)
+
+
+def half_of(topic: str, sent: str | None = "9 769") -> StoredMessage:
+    """A half message for this topic, as a broker asks for its outcome."""
+    properties = {"REAL_TOPIC": topic, "REAL_QID": "1", "UNIQ_KEY": "K1", "PGROUP": "p", "delay": "1h"}
+    text = encode_properties(properties | ({} if sent is None else {"delayline-sent": sent}))
+    return StoredMessage(
+        *(topic, 1, 3, 900, b"packed", text.encode(), 0, 0, 5, b"\x7f\0\0\1", 5),
+        *(1_000, b"\x7f\0\0\1", 6, 0, 0, 0),
+    )
 
 
 class Broker:
