@@ -11,6 +11,7 @@ from delayline.questions.inquiry import Owners
 from delayline.questions.pending import Full
 from mq.contract import Queue
 from proxy.limits import Budget
+from proxy.rocketmq.accounts import Accounts
 from proxy.rocketmq.brokers import Brokers
 from proxy.rocketmq.metrics import RocketmqProxyMetrics
 from proxy.rocketmq.recall import Recalls
@@ -38,6 +39,7 @@ class RocketmqHub:
     splitter: SendSplitter
     buffers: Buffers
     recalls: Recalls
+    accounts: Accounts
     budget: Budget
     full: Full
     kind_of: KindOf
@@ -91,6 +93,7 @@ def open_hub(
         SendSplitter(screen, buffer_of, settings.record_bytes_max, unique.next),
         Buffers(queue, settings.rules_for, clock),
         Recalls(settings, names, queue, owners),
+        Accounts(settings.client.credentials, settings.accounts),
         Budget(settings.limits.held_bytes_max, metrics.held_bytes),
         full,
         kinds(wire_names, settings.is_delay_enabled),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from proxy.rocketmq.recall import Wanted, wanted_of
 from proxy.rocketmq.sends.answers import refused
 from proxy.rocketmq.sends.request import SENDS, RemotingRefusal, Send, SendHead, head_of, read_send
-from proxy.rocketmq.sends.sender import NOT_SIGNED, Paid, Sends
+from proxy.rocketmq.sends.sender import Paid, Sends
 from proxy.rocketmq.sends.topics import TopicKind
 from proxy.rocketmq.view.checks import as_its_producer_knows, may_be_check
 from rocketmq.errors import Malformed
@@ -128,10 +128,10 @@ class BrokerTraffic:
             self._pass_on(payload, paid)
             return
         self._relay.release(paid)
+        if isinstance(wanted, Wanted):
+            wanted = self._hub.accounts.refusal(request, wanted.shard.topic) or wanted
         if isinstance(wanted, RemotingRefusal):
             self._recalled(request, wanted)
-        elif self._hub.settings.demands_accounts:
-            self._recalled(request, RemotingRefusal(Answer.NO_PERMISSION, NOT_SIGNED))
         else:
             self._recalls += 1
             self._relay.under_way(self._recalls >= RECALLS_MAX)

@@ -136,10 +136,10 @@ class Sends:
     def _split(self, send: Send) -> SendParts | RemotingRefusal | None:
         hub = self._hub
         found = hub.splitter.split(send, hub.clock.now_ms())
+        if found is not None and (forbidden := hub.accounts.refusal(send.command, send.topic)) is not None:
+            return forbidden
         if not isinstance(found, SendParts):
             return found
-        if hub.settings.demands_accounts:
-            return RemotingRefusal(Answer.NO_PERMISSION, NOT_SIGNED)
         full = hub.full(send.topic, adds=found.buffered.adds, repeats=found.repeats)
         if full is not None:
             return RemotingRefusal(Answer.SYSTEM_ERROR, f"timer message is under flow control: {full}")
@@ -198,15 +198,19 @@ class Sends:
             self._refuse_all(senders, RemotingRefusal(Answer.MESSAGE_ILLEGAL, str(error)))
             return
         request.opaque = next(self._own_opaques)
-        self._link.to_server(request)
+        self._to_server(request)
         if not request.is_one_way:
             self._answers[request.opaque] = senders
             self._awaited += len(senders)
             return
         for sender in senders:
             if sender.parts.plain is not None:
-                self._link.to_server(sender.parts.plain)
+                self._to_server(sender.parts.plain)
             self._link.release(sender.paid)
+
+    def _to_server(self, request: Command) -> None:
+        """One that is not as its client has sent it."""
+        self._link.to_server(self._hub.accounts.signed(request))
 
     def _request(self, senders: Sequence[_Sender]) -> Command:
         """Raises InvalidRequest."""
@@ -247,7 +251,7 @@ class Sends:
         for sender in senders:
             buffered, plain = sender.parts.buffered, sender.parts.plain
             if plain is not None:
-                self._link.to_server(plain)
+                self._to_server(plain)
             else:
                 fields = {**answer.fields, **place_in(stored, place, buffered, self._broker)}
                 answers.append(readdressed(answer, sender.opaque, fields=fields))
@@ -264,9 +268,3 @@ class Sends:
         for sender in senders:
             self._link.to_client(readdressed(answer, sender.opaque, remark=remark))
             self._link.release(sender.paid)
-
-
-NOT_SIGNED = (
-    "delayed messages are not taken where brokers have access control (mq.properties has access_key): the proxy "
-    "cannot check the client's rights yet; send it over HTTP"
-)

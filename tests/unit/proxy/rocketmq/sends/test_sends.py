@@ -8,8 +8,6 @@ from delayline.records.record import encode_body
 from delayline.schedule.rules import Rules
 from mq.errors import QueueUnavailable, TopicUnknown
 from mq.rocketmq.body import to_member
-from rocketmq.client.settings import ClientSettings
-from rocketmq.wire.acl import AclCredentials
 from rocketmq.wire.batch import BatchMember, decode_batch, encode_batch, member
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import IS_ONE_WAY, Command, Encoding, encode_frame
@@ -229,14 +227,6 @@ def test_a_full_topic_is_under_flow_control(scene: Scene) -> None:
     scene.full = "3 messages wait"
     answer = scene.open().client().ask(message(DELAY="1"))
     assert (answer.code, answer.remark) == (1, "timer message is under flow control: 3 messages wait")
-
-
-def test_where_brokers_check_accounts_delays_are_refused(scene: Scene) -> None:
-    servers = scene.settings.client.name_servers
-    scene.settings = replace(scene.settings, client=ClientSettings(servers, AclCredentials("a", "s")))
-    client = scene.open().client()
-    assert client.ask(message(DELAY="1")).code == Answer.NO_PERMISSION
-    assert client.ask(message()).code == 0
 
 
 def test_a_default_delay_holds_for_messages_without_a_delay_of_their_own(scene: Scene) -> None:
