@@ -42,14 +42,17 @@ class Accounts:
         self._own = own
         self._accounts = {account.access_key: account for account in accounts}
 
+    @property
+    def trouble(self) -> str | None:
+        """Why no client may send delayed messages; None where that depends on the client."""
+        return NO_ACCOUNTS if self._own is not None and not self._accounts else None
+
     def refusal(self, request: Command, topic: str) -> RemotingRefusal | None:
         """Why the client of this request, as it came, may not send to `topic`; None where it may."""
-        why = None if self._own is None else self._why_not(request, topic)
+        why = None if self._own is None else self.trouble or self._why_not(request, topic)
         return None if why is None else RemotingRefusal(Answer.NO_PERMISSION, why)
 
     def _why_not(self, request: Command, topic: str) -> str | None:
-        if not self._accounts:
-            return NO_ACCOUNTS
         name = request.fields.get(ACCESS_KEY)
         if not name:
             return "username cannot be null."

@@ -1,10 +1,12 @@
 """A proxy in a thread, before a scripted name server and a scripted broker."""
 
+import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -19,12 +21,14 @@ from mq.contract import Append, LogRecord, Position
 from mq.errors import OffsetOutOfRange, QueueError
 from mq.rocketmq.naming import WireNames
 from proxy.limits import Limits
+from proxy.rocketmq.accounts import Account
 from proxy.rocketmq.frontend.server import RocketmqServer
 from proxy.rocketmq.hub import open_hub
 from proxy.rocketmq.metrics import RocketmqProxyMetrics
 from proxy.rocketmq.settings import RocketmqProxySettings
 from rocketmq.client.settings import ClientSettings
 from rocketmq.errors import WireError
+from rocketmq.wire.acl import AclCredentials
 from rocketmq.wire.batch import decode_batch
 from rocketmq.wire.bodies import BrokerAddresses, QueueRange, Route, encode_cluster, encode_route
 from rocketmq.wire.codes import Answer, Request
@@ -40,6 +44,10 @@ BROKER = "broker-a"
 BUFFER = "ns%buffer%orders"
 CLOCK = SystemClock()
 WITHIN_S = 10.0
+OWN = AclCredentials("delayline", "own-secret")
+CLIENT = AclCredentials("orders-service", "client-secret")
+OTHER = AclCredentials("mails-service", "other-secret")
+"""Accounts: Delayline's, a client's with the right to send to `orders`, and one without."""
 
 
 class Queue:
@@ -231,6 +239,13 @@ class Scene:
             record_bytes_max=1 << 20,
             limits=Limits(),
         )
+
+    def guard(self) -> None:
+        """Where brokers check accounts. To be called before `open`."""
+        client = ClientSettings(self.settings.client.name_servers, OWN)
+        rights = ((CLIENT, "orders.*"), (OTHER, "mails"))
+        accounts = tuple(Account(one.access_key, one.secret_key, re.compile(topics)) for one, topics in rights)
+        self.settings = replace(self.settings, client=client, accounts=accounts)
 
     def open(self) -> "Scene":
         self.stack.enter_context(self._opened())

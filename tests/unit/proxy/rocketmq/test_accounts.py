@@ -1,36 +1,25 @@
 """Where brokers check accounts: whose delayed sends and recalls are taken, and as whom they go on."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from delayline.questions.inquiry import State
-from proxy.rocketmq.accounts import Account
-from rocketmq.client.settings import ClientSettings
 from rocketmq.wire.acl import AclCredentials, is_signed_by, signed
 from rocketmq.wire.batch import encode_batch, member
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command, Encoding
-from tests.unit.proxy.rocketmq.scene import BUFFER, Scene, message, send_of
+from tests.unit.proxy.rocketmq.scene import BUFFER, CLIENT, OTHER, OWN, Scene, message, send_of
 from tests.unit.proxy.rocketmq.test_recalls import APPLIED, Owners, found, recall, record
 from tests.unit.proxy.rocketmq.test_recalls import BUFFER as RECORD
-
-OWN = AclCredentials("delayline", "own-secret")
-CLIENT = AclCredentials("orders-service", "client-secret")
-OTHER = AclCredentials("mails-service", "other-secret")
-ACCOUNTS = (
-    Account(CLIENT.access_key, CLIENT.secret_key, re.compile("orders.*")),
-    Account(OTHER.access_key, OTHER.secret_key, re.compile("mails.*")),
-)
 
 
 @pytest.fixture
 def guarded(scene: Scene) -> Scene:
     """Not open yet."""
-    client = ClientSettings(scene.settings.client.name_servers, OWN)
-    scene.settings = replace(scene.settings, client=client, accounts=ACCOUNTS)
+    scene.guard()
     return scene
 
 
@@ -119,7 +108,9 @@ def test_without_accounts_of_clients_a_guarded_cluster_takes_no_delays_and_the_a
     guarded: Scene,
 ) -> None:
     guarded.settings = replace(guarded.settings, accounts=())
-    client = guarded.open().client()
+    with capture_logs() as logged:
+        client = guarded.open().client()
+    assert any("proxy.rocketmq.account" in one["event"] for one in logged)
     answer = client.ask(by(CLIENT, message(DELAY="1")))
     assert (answer.code, "proxy.rocketmq.account" in answer.remark) == (Answer.NO_PERMISSION, True)
     assert client.ask(by(CLIENT, message())).code == 0
@@ -131,5 +122,5 @@ def test_where_brokers_check_nothing_a_signature_means_nothing(scene: Scene) -> 
     assert scene.open().client().ask(sent).code == 0
 
 
-def test_no_secret_is_shown() -> None:
-    assert "secret" not in repr(ACCOUNTS)
+def test_no_secret_is_shown(guarded: Scene) -> None:
+    assert "-secret" not in repr(guarded.settings)
