@@ -1,7 +1,6 @@
 """What all connections of one proxy share."""
 
 import ssl
-from asyncio import Protocol, get_running_loop, timeout
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,8 +23,6 @@ from proxy.rocketmq.view.checks import TopicOf
 from rocketmq.clock import MachineClock
 from rocketmq.wire.ids import UniqueKeys
 
-Address = tuple[str, int]
-
 
 @dataclass(frozen=True, slots=True)
 class RocketmqHub:
@@ -46,12 +43,10 @@ class RocketmqHub:
     buffer_of: Callable[[str], str]  # its name in RocketMQ
     topic_of: TopicOf
 
-    async def dial(self, address: Address, protocol: Protocol) -> None:
-        """Connect a client's connection to a server. Raises OSError and TimeoutError."""
-        host, port = address
-        context: ssl.SSLContext | None = self.settings.client.tls
-        async with timeout(self.settings.connect_timeout_s):
-            await get_running_loop().create_connection(lambda: protocol, host, port, ssl=context)
+    @property
+    def relayed_tls(self) -> ssl.SSLContext | None:
+        """Of clients' connections to servers."""
+        return self.settings.client.tls
 
     def close(self) -> None:
         self.buffers.close()

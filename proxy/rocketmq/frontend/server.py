@@ -8,11 +8,12 @@ from delayline.process import logs
 from proxy.connections import Connections
 from proxy.listener import open_port
 from proxy.memory import keep_freed_memory
+from proxy.relay import Address
 from proxy.rocketmq.brokers import keep_learning
 from proxy.rocketmq.frontend.broker_traffic import BrokerTraffic
 from proxy.rocketmq.frontend.name_server_traffic import NameServerTraffic
 from proxy.rocketmq.frontend.relay import FrameRelay, Traffic
-from proxy.rocketmq.hub import Address, RocketmqHub
+from proxy.rocketmq.hub import RocketmqHub
 from proxy.rocketmq.view.ports import VIP, BrokerKey
 from rocketmq.client.connection import parse_address
 

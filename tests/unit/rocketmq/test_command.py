@@ -2,7 +2,10 @@
 
 import contextlib
 import dataclasses
+import json
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,16 @@ from hypothesis import strategies as st
 
 from rocketmq.errors import FrameTooLarge, InvalidRequest, Malformed, WireError
 from rocketmq.wire.codes import NEEDS_JSON, Request
-from rocketmq.wire.command import Command, Encoding, Language, answer_to, decode_frame, encode_frame
+from rocketmq.wire.command import (
+    Command,
+    Encoding,
+    Language,
+    _decode_json,
+    _decode_lenient,
+    answer_to,
+    decode_frame,
+    encode_frame,
+)
 from rocketmq.wire.frames import FrameSplitter
 from tests.tiers import examples
 from tests.unit.rocketmq.strategies import commands
@@ -39,6 +51,35 @@ def test_frames_come_out_whole_however_the_stream_is_torn(sent: list[Command], d
         at += size
     assert found == [one.opaque for one in sent]
     assert not splitter.unfinished
+
+
+_ODD: st.SearchStrategy[Any] = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from([1 << 31, -1 << 31, (-1 << 31) - 1])
+    | st.text(max_size=3)
+    | st.just([])
+)
+_HEADERS = st.fixed_dictionaries(
+    {"code": st.integers(0, 400) | _ODD},
+    optional={
+        **dict.fromkeys(("opaque", "flag", "version"), st.integers(0, 9) | _ODD),
+        **dict.fromkeys(("remark", "language", "more"), st.sampled_from(["JAVA", "GO"]) | _ODD),
+        "extFields": st.dictionaries(st.text(max_size=2), st.text(max_size=3) | _ODD, max_size=3) | _ODD,
+    },
+)
+
+
+@given(_HEADERS)
+@settings(max_examples=examples(400))
+def test_a_header_is_read_alike_whether_or_not_it_has_only_what_java_writes(header: dict[str, Any]) -> None:
+    def read(decode: Callable[[memoryview, memoryview], Command]) -> Command | type[Malformed]:
+        try:
+            return decode(memoryview(json.dumps(header).encode()), memoryview(b""))
+        except Malformed:
+            return Malformed
+
+    assert read(_decode_json) == read(_decode_lenient)
 
 
 @given(st.binary(max_size=200), st.sampled_from([0, 1]))
