@@ -323,7 +323,7 @@ def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
         names=Names(settings.namespace),
         near_due_ms=settings.store.near_due,
         timestamp=settings.dispatch.timestamp,
-        lateness_max_ms=NEVER_MS if rule.late_max is None else rule.late_max,
+        late_max_ms=NEVER_MS if rule.late_max is None else rule.late_max,
         rate_max=rule.rate_max,
         low_water_interval_ms=settings.audit.low_water_interval,
         idempotency_retention_ms=settings.history.retention,

@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from delay_service.core.draft import Drafter
+from delay_service.core.batch_draft import BatchDrafter
 from delay_service.core.history import History
 from delay_service.core.in_flight import CommitResult
 from delay_service.core.rules_log import RulesLog
@@ -88,7 +88,7 @@ def _parts(entries: Entries, size: int) -> list[Entries]:
 
 
 def _drafted(entries: Entries) -> list[PlainRows]:
-    return Drafter(_SHARD, _NAMES, "delivery").draft(entries, entries[-1][0], 0, {}).plain
+    return BatchDrafter(_SHARD, _NAMES, "delivery").draft(entries, entries[-1][0], 0, {}).plain
 
 
 def _metrics() -> WorkerMetrics:

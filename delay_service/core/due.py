@@ -18,10 +18,10 @@ outage, or behind more than `rate_max` lets out. Its offset and key end it, as a
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from delay_service.core.draft import Drafter
+from delay_service.core.batch_draft import BatchDrafter
 from delay_service.core.late import LateRecords
 from delay_service.core.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided
-from delay_service.core.targets import Target
+from delay_service.core.pending_record import PendingRecord
 from delay_service.core.weight import fitting, weight
 from delayline.buffer.record import is_conditional
 from delayline.records.message import Key
@@ -46,7 +46,7 @@ class Due(NamedTuple):
     before `entries`."""
 
     entries: list[PlainEntry]
-    carried_on: list[Target]
+    carried_on: list[PendingRecord]
     cut: bool
     starved: bool
     bytes_left: int
@@ -55,7 +55,7 @@ class Due(NamedTuple):
 class DueRecords:
     """Chooses for one shard. It changes nothing but `late`: with what a batch passes and leaves."""
 
-    def __init__(self, index: ShardIndex, late: LateRecords, drafter: Drafter) -> None:
+    def __init__(self, index: ShardIndex, late: LateRecords, drafter: BatchDrafter) -> None:
         self._index = index
         self._late = late
         self._drafter = drafter
@@ -71,9 +71,9 @@ class DueRecords:
         blocking = self._blocking(limits, decided, delivered_key) if paused else []
         starved = self._cut and not entries and bool(decided.bytes)
         # rule pause-dead: an unreadable late record would keep O below a resume, too.
-        entries += [(*target.key, target.value) for target in blocking if target.is_dead]
-        carried_on = [target for target in blocking if not target.is_dead]
-        bytes_left = limits.bytes_max - sum(weight(target.value) for target in blocking)
+        entries += [(*pending.key, pending.value) for pending in blocking if pending.is_dead]
+        carried_on = [pending for pending in blocking if not pending.is_dead]
+        bytes_left = limits.bytes_max - sum(weight(pending.value) for pending in blocking)
         return Due(entries, carried_on, self._cut, starved, bytes_left)
 
     def _deliverable(self, limits: Limits, decided: Decided, delivered_key: Key) -> list[PlainEntry]:
@@ -100,14 +100,14 @@ class DueRecords:
             self._late.add(key for key in waiting if key < last)
         return entries
 
-    def _blocking(self, limits: Limits, decided: Decided, delivered_key: Key) -> list[Target]:
+    def _blocking(self, limits: Limits, decided: Decided, delivered_key: Key) -> list[PendingRecord]:
         """Late records of a paused shard that operations wait for. They cannot be delivered, and without them nothing
         could be cancelled or resumed: they are carried on behind those operations, or dead-lettered if unreadable."""
         if not self._late or decided.undecided == BEHIND_ALL:
             return []
         late = self._late_below(limits, decided, delivered_key)[:DECIDED_MAX]
         late = self._fitting(late, limits.bytes_max, decided)
-        return [self._drafter.target(Key(due_ms, offset), value) for due_ms, offset, value in late]
+        return [self._drafter.pending_record(Key(due_ms, offset), value) for due_ms, offset, value in late]
 
     def _late_below(self, limits: Limits, decided: Decided, delivered_key: Key) -> list[PlainEntry]:
         """Late records below the first operation that waits, up to D, and never one that is not due: the clock may

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from delay_service.core.draft import Draft
+from delay_service.core.batch_draft import BatchDraft
 from delay_service.core.operations import Decided
-from delay_service.core.targets import Move
+from delay_service.core.pending_record import Move
 from delayline.buffer.outcome import AuditRow, PlainRows
 from delayline.questions.inquiry import Resolution
 from delayline.records.message import Key
@@ -23,7 +23,7 @@ class InFlightBatch:
     ended: list[tuple[int, int]]
     moved: dict[Key, Move]
     decided: Decided
-    draft: Draft
+    draft: BatchDraft
     at_ms: int
     pending: int | None  # the number in its low-water mark, if it has one
     replaced: list[tuple[Key, Key]] = field(default_factory=list)

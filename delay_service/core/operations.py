@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from delay_service.core.pending_record import Known, Move, PendingRecord, View
 from delay_service.core.series import skip
-from delay_service.core.targets import Known, Move, Target, View
 from delay_service.core.weight import ROW_BYTES, row_weight, weight
 from delayline.buffer.facts import row_id_of
 from delayline.buffer.outcome import CANCELLED, FORWARDED, PURGED, REPLACED, RESCHEDULED, SCHEDULED, AuditRow, Outcome
@@ -78,26 +78,26 @@ class Decided:
     def __bool__(self) -> bool:
         return bool(self.count or self.ended)
 
-    def end(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
-        key = target.key
+    def end(self, pending: PendingRecord, outcome: Outcome, reason: str, successor: str | None = None) -> None:
+        key = pending.key
         self.ended.add(key)
-        self.bytes += row_weight(target.row_id, successor)
-        accepted_at_ms = accepted_at_ms_of(target.packed)
-        self.rows.append(AuditRow(key.offset, target.row_id, key.due_ms, accepted_at_ms, outcome, successor, reason))
+        self.bytes += row_weight(pending.row_id, successor)
+        accepted_at_ms = accepted_at_ms_of(pending.packed)
+        self.rows.append(AuditRow(key.offset, pending.row_id, key.due_ms, accepted_at_ms, outcome, successor, reason))
 
-    def cancel(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
+    def cancel(self, pending: PendingRecord, outcome: Outcome, reason: str, successor: str | None = None) -> None:
         """End it for good, by a decision."""
-        self.end(target, outcome, reason, successor)
-        self.cancelled.append(target.key)
+        self.end(pending, outcome, reason, successor)
+        self.cancelled.append(pending.key)
         # rule key-first: a repetition would get itself as the answer instead of the request that was accepted.
         if outcome is not Outcome.DUPLICATE:
             # rule key-cancel: a repeated request for what was cancelled would be accepted.
-            self.closed.update(target.closing)
+            self.closed.update(pending.closing)
 
-    def carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
-        self.moved[target.key], body = target.carried_on(due_ms, terms)
+    def carry_on(self, pending: PendingRecord, due_ms: int, terms: Terms | None) -> None:
+        self.moved[pending.key], body = pending.carried_on(due_ms, terms)
         self.appends.append(body)
-        self.bytes += weight(target.value)
+        self.bytes += weight(pending.value)
 
     def answer(self, asked: Asked, outcome: Outcome, reason: str, count: int = 0) -> None:
         self.bytes += ROW_BYTES
@@ -189,16 +189,16 @@ class _Deciding:
         # rule op-moving: an operation would miss a message that is in no index for a moment.
         return name in self._moving or name in self._view.moving
 
-    def _move(self, target: Target, due_ms: int, reason: str) -> None:
-        self.decided.end(target, Outcome.SUPERSEDED, reason, target.row_id)
-        self._carry_on(target, due_ms, None)
+    def _move(self, pending: PendingRecord, due_ms: int, reason: str) -> None:
+        self.decided.end(pending, Outcome.SUPERSEDED, reason, pending.row_id)
+        self._carry_on(pending, due_ms, None)
 
-    def _carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
+    def _carry_on(self, pending: PendingRecord, due_ms: int, terms: Terms | None) -> None:
         """In another record, which is to be read back."""
-        self.decided.carry_on(target, due_ms, terms)
-        self._moving.update((target.message_id.encode(), *self.decided.moved[target.key].names))
+        self.decided.carry_on(pending, due_ms, terms)
+        self._moving.update((pending.message_id.encode(), *self.decided.moved[pending.key].names))
 
-    def _holder(self, name: bytes) -> Target | None:
+    def _holder(self, name: bytes) -> PendingRecord | None:
         """Who has the name now, with those that have got it or lost it in this pass."""
         # rule conditional-batch: two conditional messages of one batch would get the same name: delivered twice.
         key = self.decided.named.get(name)
@@ -206,7 +206,7 @@ class _Deciding:
         # rule name-ended: a message that ends in this batch would refuse its name to the next one.
         return None if found is None or found.key in self.decided.ended else found
 
-    def _other(self, name: bytes, candidate: Target) -> Target | None:
+    def _other(self, name: bytes, candidate: PendingRecord) -> PendingRecord | None:
         """Who has the name. A conditional message that holds O back, being late, has got its names from one owner and
         is decided once more by the next."""
         holder = self._holder(name)
@@ -226,47 +226,47 @@ class _Deciding:
         series_id = ref._replace(occurrence=None) if isinstance(ref, MessageId) else ref
         if self._waits(own_name(ref) if isinstance(ref, str) else str(series_id).encode()):
             return False
-        target = self._target(asked, ref)
+        pending = self._pending(asked, ref)
         # rule op-dead: there is no message to carry on: it belongs to the dead letters.
-        if target is None or target.is_dead:
+        if pending is None or pending.is_dead:
             self.decided.answer(asked, Outcome.UNMATCHED, NOT_PENDING)
         # rule version: an operation would overwrite a change that its sender has not seen.
-        elif operation.version not in (None, target.version):
+        elif operation.version not in (None, pending.version):
             self.decided.answer(asked, Outcome.UNMATCHED, VERSION_MISMATCH)
-        elif not self._fits(weight(target.value)):
+        elif not self._fits(weight(pending.value)):
             return False
         elif operation.due_ms is not None:
             # rule reschedule: the message would keep its old due time: early, or late.
-            self._move(target, operation.due_ms, RESCHEDULED)
+            self._move(pending, operation.due_ms, RESCHEDULED)
             self.decided.answer(asked, Outcome.APPLIED, RESCHEDULED)
         else:
             # rule cancel-one: to cancel an occurrence would end the series, or the other way round.
-            self._cancel(target, alone=isinstance(ref, MessageId) and ref.occurrence is not None)
+            self._cancel(pending, alone=isinstance(ref, MessageId) and ref.occurrence is not None)
             self.decided.answer(asked, Outcome.APPLIED, CANCELLED)
         return True
 
-    def _target(self, asked: Asked, ref: MessageId | str) -> Target | None:
+    def _pending(self, asked: Asked, ref: MessageId | str) -> PendingRecord | None:
         if isinstance(ref, str):
             return self._holder(own_name(ref))
         if ref.offset >= asked.offset:
             return None  # nobody can mean a message that is not there yet
-        target = self._view.carrier(ref)
+        pending = self._view.carrier(ref)
         # rule op-once: two operations of one batch would end the same record, each with a row.
-        if target is None or target.key in self.decided.ended:
+        if pending is None or pending.key in self.decided.ended:
             return None
         # rule occurrence: an operation on one occurrence would meet another.
-        return target if ref.occurrence is None or target.row_id == str(ref) else None
+        return pending if ref.occurrence is None or pending.row_id == str(ref) else None
 
-    def _cancel(self, target: Target, *, alone: bool) -> None:
+    def _cancel(self, pending: PendingRecord, *, alone: bool) -> None:
         """The message, of a series with all that would follow; `alone`, this occurrence only."""
-        after = skip(target.terms, target.key.due_ms) if alone and target.terms else None
+        after = skip(pending.terms, pending.key.due_ms) if alone and pending.terms else None
         if after is None or after.next_due_ms is None:
-            self.decided.cancel(target, Outcome.CANCELLED, CANCELLED)
+            self.decided.cancel(pending, Outcome.CANCELLED, CANCELLED)
         else:
-            successor = row_id_of(target.message_id, after.next_terms)
+            successor = row_id_of(pending.message_id, after.next_terms)
             # rule row-successor: the audit would not show that the series goes on.
-            self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)
-            self._carry_on(target, after.next_due_ms, after.next_terms)
+            self.decided.end(pending, Outcome.CANCELLED, CANCELLED, successor)
+            self._carry_on(pending, after.next_due_ms, after.next_terms)
 
     # --- conditional messages
 
@@ -291,7 +291,7 @@ class _Deciding:
             self._move(candidate, key.due_ms, SCHEDULED)
         return True
 
-    def _is_repetition(self, candidate: Target, terms: Terms) -> bool:
+    def _is_repetition(self, candidate: PendingRecord, terms: Terms) -> bool:
         """Whether this very request was accepted before."""
         if terms.idempotency is None:
             return False
@@ -309,7 +309,7 @@ class _Deciding:
         self._refuse(candidate, reason, known.message_id)
         return True
 
-    def _is_duplicate(self, candidate: Target, terms: Terms) -> bool:
+    def _is_duplicate(self, candidate: PendingRecord, terms: Terms) -> bool:
         """Whether a pending message keeps the own id. One that is to be replaced ends here."""
         holder = None if terms.own_id is None else self._other(own_name(terms.own_id), candidate)
         if holder is None:
@@ -322,7 +322,7 @@ class _Deciding:
         self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, candidate.message_id)
         return False
 
-    def _refuse(self, candidate: Target, reason: str, survivor: str) -> None:
+    def _refuse(self, candidate: PendingRecord, reason: str, survivor: str) -> None:
         self.decided.cancel(candidate, Outcome.DUPLICATE, reason, survivor)
         self.decided.resolved.append((candidate.key.offset, Resolution(Outcome.DUPLICATE, reason, survivor)))
 
@@ -334,26 +334,26 @@ class _Deciding:
         if self._moving or self._view.moving:
             return False
         for _ in range(PURGE_SCANS_MAX):
-            targets = self._view.scan(self._purged_to, DECIDED_MAX)
+            scanned = self._view.scan(self._purged_to, DECIDED_MAX)
             # rule purge-last: a stretch of large records is short: the purge would leave out what follows.
-            if not targets:  # a stretch may be short of DECIDED_MAX before that: large records
+            if not scanned:  # a stretch may be short of DECIDED_MAX before that: large records
                 self.decided.answer(asked, Outcome.APPLIED, PURGED, self.decided.purged)
                 self.decided.purged = 0
                 # rule purge-anew: the next purge of the batch would begin where this one has ended.
                 self._purged_to = self.decided.purged_to = BEFORE_ALL
                 return True
-            for target in targets:
-                if target.key not in self.decided.ended and _was_accepted_before(asked.offset, target):
-                    if not self._fits(row_weight(target.row_id, None)):
+            for pending in scanned:
+                if pending.key not in self.decided.ended and _was_accepted_before(asked.offset, pending):
+                    if not self._fits(row_weight(pending.row_id, None)):
                         return False
-                    self.decided.cancel(target, Outcome.CANCELLED, PURGED)
+                    self.decided.cancel(pending, Outcome.CANCELLED, PURGED)
                     self.decided.purged += 1
-                self._purged_to = self.decided.purged_to = target.key
+                self._purged_to = self.decided.purged_to = pending.key
             if len(self.decided.ended) >= DECIDED_MAX:
                 break
         return False
 
 
-def _was_accepted_before(offset: int, target: Target) -> bool:
+def _was_accepted_before(offset: int, pending: PendingRecord) -> bool:
     # rule purge-before: by the id, not the record: what came later would be lost, what was carried on would stay.
-    return not target.is_dead and MessageId.parse(target.message_id).offset < offset
+    return not pending.is_dead and MessageId.parse(pending.message_id).offset < offset

@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from delay_service.core.batch_draft import BatchDrafter
 from delay_service.core.dead import as_it_came
-from delay_service.core.draft import Drafter
 from delay_service.core.pending_reappends import PendingReappends
-from delay_service.core.targets import Known, Target
+from delay_service.core.pending_record import Known, PendingRecord
 from delayline.buffer.record import Operation
 from delayline.questions.inquiry import Held, RequestedNames
 from delayline.records.message import Key, MessageId, Shard
@@ -44,10 +44,10 @@ class Pending(NamedTuple):
 
 
 class PendingMessages:
-    """See the module docstring. A `targets.View` for `operations`."""
+    """See the module docstring. A `pending_record.View` for `operations`."""
 
     def __init__(
-        self, shard: Shard, index: ShardIndex, drafter: Drafter, forward: Forward, retention_ms: int
+        self, shard: Shard, index: ShardIndex, drafter: BatchDrafter, forward: Forward, retention_ms: int
     ) -> None:
         self.moving = PendingReappends()
         self.forward = forward
@@ -136,9 +136,9 @@ class PendingMessages:
     def _present(self, keys: Iterable[Key | None]) -> Key | None:
         return next((key for key in keys if key is not None and self._index.get(key) is not None), None)
 
-    # --- targets.View
+    # --- pending_record.View
 
-    def carrier(self, ref: MessageId) -> Target | None:
+    def carrier(self, ref: MessageId) -> PendingRecord | None:
         """The record that carries this message, or the series that it is an occurrence of, now."""
         key = self.key(ref)
         return None if key is None else self.at(key)
@@ -150,16 +150,16 @@ class PendingMessages:
         found = self._index.lookup(str(ref._replace(occurrence=None)).encode())
         return found or Key(ref.due_ms, ref.offset)
 
-    def holder(self, name: bytes) -> Target | None:
+    def holder(self, name: bytes) -> PendingRecord | None:
         key = self._key_of(name)
         return None if key is None else self.at(key)
 
-    def at(self, key: Key) -> Target | None:
+    def at(self, key: Key) -> PendingRecord | None:
         value = self._index.get(key)
-        return None if value is None else self._drafter.target(key, value)
+        return None if value is None else self._drafter.pending_record(key, value)
 
-    def scan(self, after: Key, limit: int) -> list[Target]:
-        return [self._drafter.target(entry.key, entry.value) for entry in self._index.scan(after, limit)]
+    def scan(self, after: Key, limit: int) -> list[PendingRecord]:
+        return [self._drafter.pending_record(entry.key, entry.value) for entry in self._index.scan(after, limit)]
 
     def remembered(self, name: bytes) -> Known | None:
         found = self._remembered.get(name)
@@ -172,8 +172,8 @@ class PendingMessages:
         series_id = str(message_id._replace(occurrence=None))
         moved = self.moving.get(series_id)
         if moved is not None:
-            target = self._drafter.target(moved.key, moved.value)._replace(message_id=series_id)
-            return self._pending(target, version=target.version + 1)
+            pending = self._drafter.pending_record(moved.key, moved.value)._replace(message_id=series_id)
+            return self._pending(pending, version=pending.version + 1)
         found = self.carrier(message_id)
         if found is None or (message_id.occurrence is not None and found.row_id != str(message_id)):
             return None
@@ -199,13 +199,13 @@ class PendingMessages:
         return Held.REPEAT if holder.terms is not None and holder.terms.series is not None else Held.MESSAGE
 
     @staticmethod
-    def _pending(target: Target, version: int) -> Pending:
-        key, _, meta, packed, message_id, _ = target
+    def _pending(pending: PendingRecord, version: int) -> Pending:
+        key, _, meta, packed, message_id, _ = pending
         if meta is not None and meta.dead_code is not None:
             return Pending(message_id, key, as_it_came(packed), meta.accepted_at_ms, 0)
         record = decode_packed(packed)
         shown = record._replace(headers=record.headers[:-1])
-        return Pending(message_id, key, shown, accepted_at_ms_of(packed), version, target.terms)
+        return Pending(message_id, key, shown, accepted_at_ms_of(packed), version, pending.terms)
 
     # --- what has ended
 

@@ -4,8 +4,8 @@ them)."""
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from delay_service.core.draft import ROLLED_BYTES_MAX, Drafter
-from delay_service.core.targets import Target
+from delay_service.core.batch_draft import ROLLED_BYTES_MAX, BatchDrafter
+from delay_service.core.pending_record import PendingRecord
 from delay_service.core.weight import weight
 from delayline.records.message import Key
 from store.index import ShardIndex
@@ -22,7 +22,7 @@ class Rollable(NamedTuple):
 class Rolls:
     """Those of one shard that wait, in the order of asking."""
 
-    def __init__(self, index: ShardIndex, drafter: Drafter) -> None:
+    def __init__(self, index: ShardIndex, drafter: BatchDrafter) -> None:
         self._keys: dict[Key, None] = {}  # bounded: `roller.SCANNED_MAX` keys per call, and each is pending
         self._index = index
         self._drafter = drafter
@@ -45,7 +45,7 @@ class Rolls:
         """Forget what D has passed, and what is `gone` for another reason."""
         self._keys = {key: None for key in self._keys if key > delivered_key and key not in gone}
 
-    def chosen(self, rollable: Rollable, bytes_left: int, *, alone: bool) -> Iterator[Target]:
+    def chosen(self, rollable: Rollable, bytes_left: int, *, alone: bool) -> Iterator[PendingRecord]:
         """Those that have room in `bytes_left` of the batch. `alone`: the first one however large it is."""
         bytes_left = min(bytes_left, ROLLED_BYTES_MAX)
         for key in self._keys:
@@ -57,9 +57,9 @@ class Rolls:
             # rule roll-ended: what an operation ends in this commit would go on in another record.
             if value is None or key in rollable.ended:
                 continue
-            target = self._drafter.target(key, value)
-            if not target.is_dead:  # that is due at once: it pins nothing for long
+            pending = self._drafter.pending_record(key, value)
+            if not pending.is_dead:  # that is due at once: it pins nothing for long
                 if bytes_left < weight(value) and not alone:
                     return
                 bytes_left, alone = bytes_left - weight(value), False
-                yield target
+                yield pending

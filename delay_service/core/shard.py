@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
+from delay_service.core.batch_draft import BatchDraft, BatchDrafter
 from delay_service.core.dead import Refusal
-from delay_service.core.draft import Draft, Drafter
 from delay_service.core.due import Due, DueRecords, Limits
 from delay_service.core.forwarding import forward
 from delay_service.core.in_flight import CommitResult, InFlightBatch
@@ -30,13 +30,13 @@ from delay_service.core.low_water import LowWater, add_mark
 from delay_service.core.operations import NOTHING, Decided, Operations
 from delay_service.core.pending_messages import PendingMessages
 from delay_service.core.pending_reappends import PendingReappend
+from delay_service.core.pending_record import PendingRecord
 from delay_service.core.read_to import ReadTo
 from delay_service.core.refusals import Refusals
 from delay_service.core.rolls import Rollable, Rolls
 from delay_service.core.shard_settings import ShardSettings
 from delay_service.core.skipping import skip
 from delay_service.core.takeover import Plan, log_id, prepare
-from delay_service.core.targets import Target
 from delay_service.core.weight import weight
 from delayline.buffer.cursor import Cursor
 from delayline.buffer.outcome import AuditRow, Outcome, encode_audit
@@ -83,7 +83,7 @@ class Shard:
         self._index = index
         self._settings = settings
         self._rules = plan.rules
-        self._drafter = Drafter(shard, settings.names, settings.timestamp)
+        self._drafter = BatchDrafter(shard, settings.names, settings.timestamp)
         self.messages = PendingMessages(shard, index, self._drafter, self._forward, settings.idempotency_retention_ms)
         self._inherited = plan.cursor
         self._run = plan.run
@@ -266,7 +266,7 @@ class Shard:
         # rule pause-kept: a pause would end with the next commit.
         paused = self.cursor.paused if decided.paused is None else decided.paused
         # rule lateness-max: too old a message would be delivered, or expire too early.
-        expired_before_ms = now_ms - self._settings.lateness_max_ms
+        expired_before_ms = now_ms - self._settings.late_max_ms
         limits = Limits(now_ms, expired_before_ms, records_max, bytes_max - decided.bytes)
         due = self._due.select(limits, decided, self.cursor.delivered_key, paused=paused)
         self.cut, self._starved = due.cut, due.starved
@@ -276,7 +276,7 @@ class Shard:
         ended = list(map(_KEY, due.entries))
         # rule D-key: a D above the last key would take the record between for delivered: lost.
         delivered_key = max(self.cursor.delivered_key, Key(*ended[-1])) if ended else self.cursor.delivered_key
-        gone = (*ended, *decided.ended, *(target.key for target in due.carried_on))
+        gone = (*ended, *decided.ended, *(record.key for record in due.carried_on))
         # O passes no operation that is not decided: the next owner decides it.
         next_offset = min(self._next_offset(gone), decided.undecided)
         draft = self._drafter.draft(due.entries, now_ms, expired_before_ms, self.refusals)
@@ -300,19 +300,19 @@ class Shard:
         self.in_flight = InFlightBatch(batch, ended, draft.moved, decided, draft, now_ms, pending)
         return batch
 
-    def _fill(self, draft: Draft, due: Due, decided: Decided, next_offset: int, delivered_key: Key) -> None:
+    def _fill(self, draft: BatchDraft, due: Due, decided: Decided, next_offset: int, delivered_key: Key) -> None:
         """Add what is decided, and the records that go on in another one."""
         draft.appends += decided.appends
         draft.cross_partition += decided.cross_partition
         draft.rows += decided.rows
         draft.moved |= decided.moved
-        rolled: Iterable[Target] = ()
+        rolled: Iterable[PendingRecord] = ()
         if self.rolls and decided.purged_to is None:
             bytes_left = due.bytes_left - sum(weight(value) for _, _, value in due.entries)
             rollable = Rollable(next_offset, delivered_key, decided.ended)
             rolled = self.rolls.chosen(rollable, bytes_left, alone=not (draft.rows or draft.plain))
-        for target in (*due.carried_on, *rolled):
-            draft.roll(target)
+        for record in (*due.carried_on, *rolled):
+            draft.roll(record)
 
     def _decide(self, bytes_max: int) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""

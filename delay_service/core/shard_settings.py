@@ -17,7 +17,7 @@ class ShardSettings:
     names: Names
     near_due_ms: int = 5000
     timestamp: str = "delivery"
-    lateness_max_ms: int = NEVER_MS
+    late_max_ms: int = NEVER_MS
     rate_max: int | None = None  # deliveries of the whole topic per second: the worker keeps to it
     low_water_interval_ms: int = 30_000
     idempotency_retention_ms: int = 86_400_000

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from delay_service.core.batch_draft import BatchDraft
 from delay_service.core.dead import as_it_came, encode_dead
-from delay_service.core.draft import Draft
 from delay_service.core.errors import COMMIT, UNKNOWN_FORMAT, UNREADABLE, BufferRecreated, BufferTruncated, CursorLost
 from delay_service.core.in_flight import InFlightBatch
 from delay_service.core.operations import NOTHING
@@ -79,4 +79,4 @@ def skip(
     # rule skip-audit: the audit would not record which messages an operator gave up.
     audit.append(encode_skipped(shard, cursor.owner_epoch, now_ms, offset, through + 1))
     batch = ShardBatch(shard, passed, audit=audit, dead=[dead])
-    return InFlightBatch(batch, [], {}, NOTHING, Draft(rows=rows), now_ms, None)
+    return InFlightBatch(batch, [], {}, NOTHING, BatchDraft(rows=rows), now_ms, None)

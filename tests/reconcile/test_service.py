@@ -41,7 +41,7 @@ class Play:
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
-        self.bench = Bench(partitions=PARTITIONS, orders={"lateness_max_ms": 5 * MINUTE})
+        self.bench = Bench(partitions=PARTITIONS, orders={"late_max_ms": 5 * MINUTE})
         self.shards = [Shard("orders", str(number)) for number in range(PARTITIONS)]
         self.ids: list[tuple[Shard, str]] = []
         self.pass_on(1)

@@ -111,7 +111,7 @@ BREAKAGES_OF_WISHES = (
     Mutant(
         "a purge leaves what was carried on behind it",
         "purge-before",
-        value(at("values[1].left", written("target.key.offset"))),
+        value(at("values[1].left", written("pending.key.offset"))),
     ),
     Mutant("a purge does not wait for what is on the move", "purge-moving", without("test.values[1]"), first=290),
     Mutant("a purge does not wait for what this batch moves", "purge-moving", without("test.values[0]"), first=340),
@@ -159,17 +159,17 @@ BREAKAGES_OF_WISHES = (
     Mutant(
         "a time to live does not follow a reschedule",
         "ttl",
-        value(at("orelse.args[0]", written("int(target.message_id.rsplit('.', 1)[1])"))),
+        value(at("body.args[0]", written("int(pending.message_id.rsplit('.', 1)[1])"))),
     ),
     Mutant(
         "a time to live counts from the first of the missed times",
         "ttl",
-        value(at("orelse.args[0]", written("due_ms"))),
+        value(at("body.args[0]", written("pending.key.due_ms"))),
     ),
     Mutant(
         "a series is too late by its first missed time",
         "expired-tick",
-        condition(at("left", written("due_ms"))),
+        condition(at("left", written("pending.key.due_ms"))),
         first=300,
     ),
     Mutant(
@@ -177,7 +177,11 @@ BREAKAGES_OF_WISHES = (
     ),
     Mutant("a series that goes on keeps its names no longer", "moved-names", value(part("orelse")), first=840),
     Mutant("keys of what was delivered are not remembered", "key-ended", drop),
-    Mutant("an occurrence is delivered for the first missed time", "tick", value(at("args[2]", written("due_ms")))),
+    Mutant(
+        "an occurrence is delivered for the first missed time",
+        "tick",
+        value(at("args[2]", written("pending.key.due_ms"))),
+    ),
     Mutant(
         "an occurrence is delivered under the id of its series",
         "occurrence-id",

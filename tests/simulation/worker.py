@@ -350,7 +350,7 @@ class Worker:
         scene.seen["takeover while paused"] += cursor.paused
         rules, near_due_ms = scene.configured_rules(shard), scene.habits.near_due_ms
         late_max_ms = NEVER_MS if scene.habits.late_max_ms is None else scene.habits.late_max_ms
-        settings = ShardSettings(rules, NAMES, near_due_ms, lateness_max_ms=late_max_ms, low_water_interval_ms=5)
+        settings = ShardSettings(rules, NAMES, near_due_ms, late_max_ms=late_max_ms, low_water_interval_ms=5)
         self.stalled.pop(shard, None)
         self.shards[shard] = scene.core.shard(shard, plan, index, settings)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delay_service.core.draft import Drafter
+from delay_service.core.batch_draft import BatchDrafter
 from delay_service.core.due import EXPIRED_MAX, Due, DueRecords, Limits, take_due
 from delay_service.core.late import LateRecords
 from delay_service.core.operations import NOTHING, Decided
@@ -30,7 +30,7 @@ class Scene:
     def __init__(self) -> None:
         self.index = MemoryIndex().shard(SHARD)
         self.late = LateRecords()
-        self.due = DueRecords(self.index, self.late, Drafter(SHARD, Names("delayline"), "delivery"))
+        self.due = DueRecords(self.index, self.late, BatchDrafter(SHARD, Names("delayline"), "delivery"))
 
     def pending(self, *keys: tuple[int, int], header: tuple[bytes, bytes] | None = None) -> None:
         for due_ms, offset in keys:

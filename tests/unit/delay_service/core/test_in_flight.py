@@ -2,10 +2,10 @@
 
 import pytest
 
-from delay_service.core.draft import Draft
+from delay_service.core.batch_draft import BatchDraft
 from delay_service.core.in_flight import InFlightBatch
 from delay_service.core.operations import Decided
-from delay_service.core.targets import Move
+from delay_service.core.pending_record import Move
 from delayline.buffer.cursor import Cursor
 from delayline.records.message import Key, Shard
 from mq.contract import ShardBatch
@@ -16,7 +16,7 @@ DELIVERED, MOVED, CANCELLED, OTHER = (Key(10 * n, n) for n in range(4))
 def batch() -> InFlightBatch:
     moved = {MOVED: Move("orders.0.1.10", 99)}
     part = ShardBatch(Shard("orders", "0"), Cursor(topic_id=b"t"))
-    return InFlightBatch(part, [DELIVERED], moved, Decided(ended={CANCELLED}), Draft(), 0, None)
+    return InFlightBatch(part, [DELIVERED], moved, Decided(ended={CANCELLED}), BatchDraft(), 0, None)
 
 
 @pytest.mark.parametrize(

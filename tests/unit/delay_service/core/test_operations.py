@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delay_service.core.draft import Drafter
+from delay_service.core.batch_draft import BatchDrafter
 from delay_service.core.operations import BEHIND_ALL, DECIDED_MAX, NOT_PENDING, Decided, Operations
 from delay_service.core.pending_messages import PendingMessages
 from delay_service.core.pending_reappends import PendingReappend
@@ -28,7 +28,7 @@ def pending(*offsets: int, cross_partition: Append | None = None) -> PendingMess
     index.reset()
     packed = pack(split_directives(encode_body(None, b"x"), set()), 7)
     index.put([Entry(DUE_MS, offset, encode_value(None, packed)) for offset in offsets], None)
-    return PendingMessages(ORDERS, index, Drafter(ORDERS, NAMES, "delivery"), lambda _: cross_partition, 1000)
+    return PendingMessages(ORDERS, index, BatchDrafter(ORDERS, NAMES, "delivery"), lambda _: cross_partition, 1000)
 
 
 def message_id(offset: int) -> MessageId:

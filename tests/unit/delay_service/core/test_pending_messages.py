@@ -1,6 +1,6 @@
 """Names that could not be written when they were given, or were given before."""
 
-from delay_service.core.draft import Drafter
+from delay_service.core.batch_draft import BatchDrafter
 from delay_service.core.operations import Operations
 from delay_service.core.pending_messages import PendingMessages
 from delayline.buffer.record import Message, read
@@ -20,7 +20,7 @@ def test_a_name_that_is_owed_to_a_record_that_has_gone_does_not_hide_who_has_it(
     free_bytes = [4]
     index = MemoryIndex(lambda: free_bytes[0], disk_free_min_bytes=4).shard(ORDERS)
     index.reset()
-    register = PendingMessages(ORDERS, index, Drafter(ORDERS, NAMES, "delivery"), lambda _: None, 1000)
+    register = PendingMessages(ORDERS, index, BatchDrafter(ORDERS, NAMES, "delivery"), lambda _: None, 1000)
     message = read(encode_body(None, b"x", [(b"delay-id", b"k"), (b"delay-ms", b"5")]), 100, DEFAULT_RULES)
     assert isinstance(message, Message)
     first, second = Key(message.due_ms, 0), Key(message.due_ms, 1)
@@ -39,7 +39,7 @@ def test_a_name_that_is_owed_to_a_record_that_has_gone_does_not_hide_who_has_it(
 def test_a_claim_that_has_its_names_already_is_no_duplicate_of_itself() -> None:
     index = MemoryIndex().shard(ORDERS)
     index.reset()
-    register = PendingMessages(ORDERS, index, Drafter(ORDERS, NAMES, "delivery"), lambda _: None, 1000)
+    register = PendingMessages(ORDERS, index, BatchDrafter(ORDERS, NAMES, "delivery"), lambda _: None, 1000)
     headers = [(b"delay-id", b"k"), (b"delay-ms", b"5"), (b"delayline-idempotency", b"digest key")]
     message = read(encode_body(None, b"x", headers), 100, DEFAULT_RULES)
     assert isinstance(message, Message)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from delay_service.core.draft import ROLLED_BYTES_MAX
+from delay_service.core.batch_draft import ROLLED_BYTES_MAX
 from delay_service.core.roller import Roller
 from delay_service.core.shard import Shard
 from delayline.records.message import BEFORE_ALL

@@ -2,7 +2,7 @@
 
 import pytest
 
-from delay_service.core.draft import ROLLED_BYTES_MAX, Drafter
+from delay_service.core.batch_draft import ROLLED_BYTES_MAX, BatchDrafter
 from delay_service.core.rolls import Rollable, Rolls
 from delayline.names import Names
 from delayline.records.message import BEFORE_ALL, Key, Shard
@@ -18,7 +18,7 @@ PLAIN = b"\x00" * 100
 def rolls() -> Rolls:
     index = MemoryIndex().shard(SHARD)
     index.put([(*EARLY, PLAIN), (*LATER, PLAIN)], None)
-    found = Rolls(index, Drafter(SHARD, Names("delayline"), "delivery"))
+    found = Rolls(index, BatchDrafter(SHARD, Names("delayline"), "delivery"))
     found.ask([LATER, EARLY])
     return found
 

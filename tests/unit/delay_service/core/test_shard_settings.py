@@ -10,7 +10,7 @@ from tests.unit.delay_service.harness import NAMES
 
 def test_a_topic_without_rules_of_its_own_expires_nothing_and_has_no_rate() -> None:
     settings = ShardSettings(DEFAULT_RULES, NAMES)
-    assert (settings.lateness_max_ms, settings.rate_max) == (NEVER_MS, None)
+    assert (settings.late_max_ms, settings.rate_max) == (NEVER_MS, None)
 
 
 def test_defaults_are_those_of_the_configuration() -> None:

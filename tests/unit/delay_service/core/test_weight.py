@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delay_service.core.draft import Drafter
+from delay_service.core.batch_draft import BatchDrafter
 from delay_service.core.weight import fitting, row_weight, weight
 from delayline.buffer.outcome import encode_audit
 from delayline.buffer.record import Meta, encode_value
@@ -31,7 +31,7 @@ def packed_of(size: int) -> bytes:
 @given(ENTRIES)
 def test_a_batch_is_never_heavier_than_it_was_weighed(given_sizes: list[tuple[int, bool]]) -> None:
     entries = entries_of(given_sizes)
-    draft = Drafter(ORDERS, NAMES, "delivery").draft(entries, 60, -1, {})
+    draft = BatchDrafter(ORDERS, NAMES, "delivery").draft(entries, 60, -1, {})
     audit = encode_audit(ORDERS, 1, 60, draft.rows, draft.plain)
     written = sum(len(body) for body, _ in draft.deliveries) + sum(map(len, (*draft.appends, *draft.dead, *audit)))
     fixed = 200 * bool(entries)  # the head of the audit record, once per batch

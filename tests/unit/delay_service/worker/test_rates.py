@@ -205,7 +205,7 @@ def test_what_is_buried_does_not_wait_for_the_rate(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_message_that_is_taken_too_late_expires() -> None:
-    bench = Bench(orders={"lateness_max_ms": 5000})
+    bench = Bench(orders={"late_max_ms": 5000})
     bench.send(b"too late", (b"delay-ms", b"1000"))
     bench.send(b"late", (b"delay-ms", b"1001"))
     bench.turn()
@@ -219,7 +219,7 @@ def test_a_message_that_is_taken_too_late_expires() -> None:
 
 
 def test_what_has_expired_stays_so_after_a_restart_under_another_rule() -> None:
-    bench = Bench(orders={"lateness_max_ms": 5000})
+    bench = Bench(orders={"late_max_ms": 5000})
     bench.send(b"too late", (b"delay-ms", b"1000"))
     bench.turn()
     bench.clock.advance(9000)
@@ -233,7 +233,7 @@ def test_what_has_expired_stays_so_after_a_restart_under_another_rule() -> None:
 
 
 def test_what_is_too_late_does_not_hold_up_a_limited_topic() -> None:
-    bench = Bench(topics=("mail",), mail={"rate_max": 2, "lateness_max_ms": 60_000})
+    bench = Bench(topics=("mail",), mail={"rate_max": 2, "late_max_ms": 60_000})
     send(bench, 500)
     bench.turn()
     bench.clock.advance(100_000)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delay_service.core.batch_draft import BatchDraft, BatchDrafter
 from delay_service.core.dead import Refusal
-from delay_service.core.draft import Draft, Drafter
 from delayline.buffer.outcome import ROWS_PER_RECORD_MAX, AuditRow, Outcome
 from delayline.buffer.record import Meta, encode_value
 from delayline.names import Names
@@ -27,23 +27,23 @@ def entry(offset: int, due_ms: int, *, carried_on: bool = False) -> Entry:
 
 def drafted(
     entries: list[Entry], timestamp: str = "delivery", refused: tuple[Key, ...] = (), expired_before_ms: int = -1
-) -> Draft:
-    drafter = Drafter(ORDERS, Names("delayline"), timestamp)
+) -> BatchDraft:
+    drafter = BatchDrafter(ORDERS, Names("delayline"), timestamp)
     return drafter.draft(entries, NOW_MS, expired_before_ms, dict.fromkeys(refused, Refusal("too-large", "it is")))
 
 
-def rows(draft: Draft) -> list[AuditRow]:
+def rows(draft: BatchDraft) -> list[AuditRow]:
     """All of them, by key."""
     found = [*draft.rows, *(row for block in draft.plain for row in block.rows(ORDERS))]
     return sorted(found, key=lambda row: (row.due_ms or 0, row.offset))
 
 
-def offsets(draft: Draft) -> list[int]:
+def offsets(draft: BatchDraft) -> list[int]:
     return [int(decode_body(body).value or b"") for body, _ in draft.deliveries]
 
 
 def test_nothing_taken_is_an_empty_draft() -> None:
-    assert drafted([]) == Draft()
+    assert drafted([]) == BatchDraft()
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.sampled_from(TIMESTAMPS))

@@ -9,9 +9,9 @@ from itertools import compress, repeat
 from operator import itemgetter
 
 from delay_service.core.dead import Refusal, as_it_came, encode_dead, left_out
+from delay_service.core.pending_record import Known, Move, PendingRecord
 from delay_service.core.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.core.series import Firing, fire
-from delay_service.core.targets import Known, Move, Target
 from delayline.buffer.facts import message_id, row_id_of
 from delayline.buffer.outcome import (
     DEADLINE,
@@ -47,7 +47,7 @@ Pair = tuple[bytes, int | None]
 
 
 @dataclass(slots=True)
-class Draft:
+class BatchDraft:
     """The parts of a batch under construction. `plain` are the rows of plain messages, `rows` all others; `moved` are
     those that go on in another record."""
 
@@ -69,16 +69,16 @@ class Draft:
         if uncovered:
             self.appends.append(encode_decision(uncovered))
 
-    def roll(self, target: Target) -> None:
+    def roll(self, pending: PendingRecord) -> None:
         """Re-append a record as it is."""
-        key, row_id = target.key, target.row_id
-        self.moved[key], body = target.carried_on(key.due_ms)
+        key, row_id = pending.key, pending.row_id
+        self.moved[key], body = pending.carried_on(key.due_ms)
         self.appends.append(body)
-        accepted_at_ms = accepted_at_ms_of(target.packed)
+        accepted_at_ms = accepted_at_ms_of(pending.packed)
         self.rows.append(AuditRow(key.offset, row_id, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, row_id, ROLL))
 
 
-class Drafter:
+class BatchDrafter:
     """For one shard. `timestamp` is `delivery`, `due` or `accepted`."""
 
     def __init__(self, shard: Shard, names: Names, timestamp: str) -> None:
@@ -87,17 +87,19 @@ class Drafter:
         self._timestamp = timestamp
         self._sealer = Sealer(shard)
 
-    def target(self, key: Key, value: bytes) -> Target:
+    def pending_record(self, key: Key, value: bytes) -> PendingRecord:
         """A record of the index, taken apart."""
         meta, packed = decode_value(value)
         first_id = message_id(self._shard, key, meta)
-        return Target(key, value, meta, packed, first_id, row_id_of(first_id, meta.terms if meta else None))
+        return PendingRecord(key, value, meta, packed, first_id, row_id_of(first_id, meta.terms if meta else None))
 
-    def draft(self, entries: Sequence[PlainEntry], now_ms: int, expired_before_ms: int, refused: Refusals) -> Draft:
+    def draft(
+        self, entries: Sequence[PlainEntry], now_ms: int, expired_before_ms: int, refused: Refusals
+    ) -> BatchDraft:
         """What was due before `expired_before_ms` expires. Hot: a plain message asks for nothing but a time (its
         index value begins with a zero), nearly every batch has no other, and that goes by column
         (bench/floors.py)."""
-        draft = Draft()
+        draft = BatchDraft()
         if not entries:
             return draft
         dues_ms, offsets, values = zip(*entries, strict=True)
@@ -121,7 +123,7 @@ class Drafter:
         return draft
 
     def _deliver_plain(
-        self, draft: Draft, dues_ms: Sequence[int], offsets: Sequence[int], values: Sequence[bytes]
+        self, draft: BatchDraft, dues_ms: Sequence[int], offsets: Sequence[int], values: Sequence[bytes]
     ) -> list[Pair]:
         """Deliveries of plain messages; their rows go into the draft."""
         deliveries: list[Pair] = []
@@ -139,86 +141,79 @@ class Drafter:
             return repeat(None)
         return rows.dues_ms if self._timestamp == "due" else rows.accepted_at_ms()
 
-    def _unusual(self, draft: Draft, entry: Entry, now_ms: int, expired_before_ms: int, refused: Refusals) -> None:
+    def _unusual(
+        self, draft: BatchDraft, entry: Entry, now_ms: int, expired_before_ms: int, refused: Refusals
+    ) -> None:
         """A record with metadata: one that could not be read or whose directive was refused goes as it came, another
         has been re-appended or asks for more than a time. Or one that has expired, or is refused by its target."""
-        target = self.target(entry.key, entry.value)
-        meta = target.meta
+        pending = self.pending_record(entry.key, entry.value)
+        meta = pending.meta
         if meta is not None and meta.dead_code is not None:
             why = Refusal(
-                meta.dead_code, meta.dead_reason or "", target.key in refused and refused[target.key].left_out
+                meta.dead_code, meta.dead_reason or "", pending.key in refused and refused[pending.key].left_out
             )
-            self._dead_letter(draft, target.key, target.row_id, meta.accepted_at_ms, why, as_it_came(target.packed))
+            accepted_at_ms, original = meta.accepted_at_ms, as_it_came(pending.packed)
+            self._dead_letter(draft, pending.key, pending.row_id, accepted_at_ms, why, original)
         else:
-            terms = target.terms or _NO_TERMS
-            self._with_terms(draft, target, terms, now_ms, expired_before_ms, refused.get(target.key))
+            terms = pending.terms or _NO_TERMS
+            self._with_terms(draft, pending, terms, now_ms, expired_before_ms, refused.get(pending.key))
 
     def _with_terms(
         self,
-        draft: Draft,
-        target: Target,
+        draft: BatchDraft,
+        pending: PendingRecord,
         terms: Terms,
         now_ms: int,
         expired_before_ms: int,
         refusal: Refusal | None,
     ) -> None:
-        due_ms, offset = target.key
         is_last = terms.series is None or (refusal is not None and refusal.ends)
-        firing = Firing(due_ms) if is_last else fire(terms, due_ms, now_ms)
-        successor = None if firing.next_due_ms is None else row_id_of(target.message_id, firing.next_terms)
-        accepted_at_ms = accepted_at_ms_of(target.packed)
-        outcome: Outcome | None = Outcome.DELIVERED
-        reason = None
-        # rule ttl: a time to live counts from the tick that is delivered, or the message would expire too early.
-        expires_ms = None if firing.tick_ms is None else terms.expires_ms(firing.tick_ms)
+        firing = Firing(pending.key.due_ms) if is_last else fire(terms, pending.key.due_ms, now_ms)
+        successor = None if firing.next_due_ms is None else row_id_of(pending.message_id, firing.next_terms)
         if firing.tick_ms is None:
-            outcome, reason = Outcome.SUPERSEDED if successor else Outcome.EXPIRED, MISSED
+            _end(draft, pending, Outcome.SUPERSEDED if successor else Outcome.EXPIRED, MISSED, successor)
         elif refusal is not None:
-            original = decode_packed(target.packed)
+            original = decode_packed(pending.packed)
             original = original if terms.retry is None else as_sent_back(original, terms.retry)
-            self._dead_letter(draft, target.key, target.row_id, accepted_at_ms, refusal, original, successor)
-            outcome = None  # its row is written
-        # rule deadline: a message would be delivered behind its deadline, or expire at it.
-        elif expires_ms is not None and now_ms > expires_ms:
-            outcome, reason = Outcome.EXPIRED, DEADLINE
-        # rule expired-tick: a series would expire by a missed tick that it makes up for: lost.
-        elif firing.tick_ms < expired_before_ms:
-            outcome, reason = Outcome.EXPIRED, LATE_MAX
+            accepted_at_ms = accepted_at_ms_of(pending.packed)
+            self._dead_letter(draft, pending.key, pending.row_id, accepted_at_ms, refusal, original, successor)
+        elif (reason := _expired(pending, firing.tick_ms, now_ms, expired_before_ms)) is not None:
+            _end(draft, pending, Outcome.EXPIRED, reason, successor)
         elif terms.retry is not None:
-            outcome, reason = self._give_back(draft, target, terms.retry)
+            self._give_back(draft, pending, terms.retry, successor)
         else:
             # rule tick: the occurrence would carry the time of a tick that was missed.
-            self._deliver(draft, target, firing.tick_ms, accepted_at_ms)
-        if outcome is not None:
-            row = AuditRow(offset, target.row_id, due_ms, accepted_at_ms, outcome, successor, reason)
-            draft.rows.append(row)
+            self._deliver(draft, pending, firing.tick_ms, successor)
         if firing.next_due_ms is None:
             # rule key-ended: a repeated request for what was delivered would be accepted: delivered twice.
-            draft.closed += target.closing
+            draft.closed += pending.closing
         else:
-            self._go_on(draft, target, firing.next_due_ms, firing.next_terms)
+            self._go_on(draft, pending, firing.next_due_ms, firing.next_terms)
 
-    def _deliver(self, draft: Draft, target: Target, tick_ms: int, accepted_at_ms: int) -> None:
+    def _deliver(self, draft: BatchDraft, pending: PendingRecord, tick_ms: int, successor: str | None) -> None:
         timestamp = self._timestamp
+        accepted_at_ms = accepted_at_ms_of(pending.packed)
         stamp = None if timestamp == "delivery" else tick_ms if timestamp == "due" else accepted_at_ms
         # rule occurrence-id: all occurrences would have one id, and receivers would drop the later ones.
-        draft.deliveries.append((seal(target.packed, target.row_id.encode(), tick_ms), stamp))
+        draft.deliveries.append((seal(pending.packed, pending.row_id.encode(), tick_ms), stamp))
+        _end(draft, pending, Outcome.DELIVERED, None, successor)
 
-    def _give_back(self, draft: Draft, target: Target, retry: Retry) -> tuple[Outcome, str]:
-        """To the consumer group that has sent it back; outcome and reason."""
-        due_ms = target.key.due_ms
-        draft.cross_partition.append(give_back(retry, self._shard, self._names, target.packed, target.row_id, due_ms))
-        return (Outcome.DEAD, EXHAUSTED) if retry.exhausted else (Outcome.DELIVERED, RETRIED)
+    def _give_back(self, draft: BatchDraft, pending: PendingRecord, retry: Retry, successor: str | None) -> None:
+        """To the consumer group that has sent it back."""
+        key, row_id = pending.key, pending.row_id
+        draft.cross_partition.append(give_back(retry, self._shard, self._names, pending.packed, row_id, key.due_ms))
+        outcome, reason = (Outcome.DEAD, EXHAUSTED) if retry.exhausted else (Outcome.DELIVERED, RETRIED)
+        _end(draft, pending, outcome, reason, successor)
 
     @staticmethod
-    def _go_on(draft: Draft, target: Target, due_ms: int, terms: Terms | None) -> None:
+    def _go_on(draft: BatchDraft, pending: PendingRecord, due_ms: int, terms: Terms | None) -> None:
         # rule series-moves: an operation would be decided before the next occurrence is read, and miss it.
-        draft.moved[target.key], body = target.carried_on(due_ms, terms)
+        draft.moved[pending.key], body = pending.carried_on(due_ms, terms)
         draft.appends.append(body)
 
     def _dead_letter(
         self,
-        draft: Draft,
+        draft: BatchDraft,
         key: Key,
         row_id: str,
         accepted_at_ms: int,
@@ -230,3 +225,23 @@ class Drafter:
         # rule dead-letter: the message would be thrown away: lost.
         draft.dead.append(encode_dead(self._shard, key, row_id, why.code, why.reason, original))
         draft.rows.append(AuditRow(key.offset, row_id, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, why.code))
+
+
+def _expired(pending: PendingRecord, tick_ms: int, now_ms: int, expired_before_ms: int) -> str | None:
+    """Why it is not delivered any more; None where it is."""
+    # rule ttl: a time to live counts from the tick that is delivered, or the message would expire too early.
+    expires_ms = pending.terms.expires_ms(tick_ms) if pending.terms else None
+    # rule deadline: a message would be delivered behind its deadline, or expire at it.
+    if expires_ms is not None and now_ms > expires_ms:
+        return DEADLINE
+    # rule expired-tick: a series would expire by a missed tick that it makes up for: lost.
+    if tick_ms < expired_before_ms:
+        return LATE_MAX
+    return None
+
+
+def _end(
+    draft: BatchDraft, pending: PendingRecord, outcome: Outcome, reason: str | None, successor: str | None
+) -> None:
+    key, accepted_at_ms = pending.key, accepted_at_ms_of(pending.packed)
+    draft.rows.append(AuditRow(key.offset, pending.row_id, key.due_ms, accepted_at_ms, outcome, successor, reason))

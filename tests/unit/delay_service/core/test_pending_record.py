@@ -2,7 +2,7 @@
 
 import pytest
 
-from delay_service.core.targets import Known, Move, Target
+from delay_service.core.pending_record import Known, Move, PendingRecord
 from delayline.buffer.record import Message, Meta, read
 from delayline.records.message import Key
 from delayline.records.record import encode_body, pack, split_directives
@@ -13,10 +13,10 @@ ID, KEY = "orders.0.1.50", Key(50, 1)
 TERMS = Terms(own_id="mine", idempotency=Idempotency("key", "digest"))
 
 
-def target(meta: Meta | None) -> Target:
+def target(meta: Meta | None) -> PendingRecord:
     packed = pack(split_directives(encode_body(None, b"x"), set()), 7)
     value = b"\x00" + packed
-    return Target(KEY, value, meta, packed, ID, ID)
+    return PendingRecord(KEY, value, meta, packed, ID, ID)
 
 
 def test_a_plain_message_has_version_0_and_nothing_to_remember() -> None:

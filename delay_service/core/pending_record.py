@@ -17,7 +17,7 @@ class Move(NamedTuple):
     names: tuple[bytes, ...] = ()
 
 
-class Target(NamedTuple):
+class PendingRecord(NamedTuple):
     """A pending record of a message. `message_id` is that of its first acceptance, `row_id` that of its outcome row:
     of a series, the occurrence."""
 
@@ -71,19 +71,19 @@ class View(Protocol):
     moving: PendingReappends
     """What has been re-appended and not been read back."""
 
-    def carrier(self, ref: MessageId) -> Target | None:
+    def carrier(self, ref: MessageId) -> PendingRecord | None:
         """The record that carries this message now."""
 
-    def holder(self, name: bytes) -> Target | None:
+    def holder(self, name: bytes) -> PendingRecord | None:
         """The message that has this name."""
 
-    def at(self, key: Key) -> Target | None:
+    def at(self, key: Key) -> PendingRecord | None:
         """A record by its key."""
 
     def remembered(self, name: bytes) -> Known | None:
         """An ended message by its idempotency name."""
 
-    def scan(self, after: Key, limit: int) -> list[Target]:
+    def scan(self, after: Key, limit: int) -> list[PendingRecord]:
         """Records by due time, behind `after`."""
 
     def forward(self, operation: Operation) -> Append | None:
