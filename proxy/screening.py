@@ -1,10 +1,14 @@
 """What the screens of both protocols do about names in a message to a topic that takes delays."""
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from delayline.schedule.lookalikes import Lookalike
 from delayline.schedule.rules import Rules
 from delayline.schedule.unheeded import UnheededNames, Why
+
+REMEMBERED = 1000
+"""Topics whose rules are at hand."""
 
 
 class NameScreen:
@@ -18,7 +22,8 @@ class NameScreen:
         unheeded: UnheededNames | None = None,
         refuse_unknown: bool = False,
     ) -> None:
-        self._rules_for = rules_for
+        # Asked twice for each message: each look goes through all of delay.rule.
+        self._rules_for = lru_cache(REMEMBERED)(rules_for)
         self._horizon_max_ms = horizon_max_ms
         self._unheeded = unheeded
         self.refuse_unknown = refuse_unknown
