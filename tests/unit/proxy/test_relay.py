@@ -87,6 +87,7 @@ class Lines(Relay[Hub]):
 
     def __init__(self, hub: Hub) -> None:
         super().__init__(hub, "server", lambda _: None, lambda _: self.over.set())
+        self.hub, self.server = hub, self._server
         self.over = asyncio.Event()
         self.reached, self.is_up = asyncio.Event(), asyncio.Event()
         self.is_there = True
@@ -207,7 +208,7 @@ def test_behind_a_frame_that_is_too_large_nothing_is_read_and_what_was_before_is
         relay.answer(b"one")
         assert relay.over.is_set()
 
-    assert play(story)._hub.metrics.limit("frame_bytes_max") == 1
+    assert play(story).hub.metrics.limit("frame_bytes_max") == 1
 
 
 def test_what_is_wrong_with_the_server_or_with_work_beside_ends_the_connection() -> None:
@@ -227,7 +228,7 @@ def test_what_is_wrong_with_the_server_or_with_work_beside_ends_the_connection()
         await relay.over.wait()
 
     for story in (answered, unknown, worked):
-        assert play(story)._hub.metrics.registry.get_sample_value("connections") == 0
+        assert play(story).hub.metrics.registry.get_sample_value("connections") == 0
 
 
 def test_a_bug_ends_the_connection_and_is_reported_to_the_event_loop() -> None:
@@ -249,10 +250,10 @@ def test_a_bug_ends_the_connection_and_is_reported_to_the_event_loop() -> None:
 def test_a_side_that_does_not_read_holds_the_other() -> None:
     async def story(relay: Lines) -> None:
         await relay.connected()
-        relay._server.pause_writing()
+        relay.server.pause_writing()
         relay.client.pause_writing()
         assert [wire.is_read for wire in relay.wires] == [False, False]
-        relay._server.resume_writing()
+        relay.server.resume_writing()
         relay.client.resume_writing()
         assert [wire.is_read for wire in relay.wires] == [True, True]
 
