@@ -117,6 +117,7 @@ def _kafka_settings(settings: Settings) -> "ProxySettings":
 
 def _rocketmq_settings(settings: Settings) -> "RocketmqProxySettings":
     from mq.contract import HEADER_ROOM_BYTES
+    from proxy.rocketmq.accounts import Account
     from proxy.rocketmq.settings import RocketmqProxySettings
     from proxy.tls import read_listener
 
@@ -135,6 +136,9 @@ def _rocketmq_settings(settings: Settings) -> "RocketmqProxySettings":
         rules_for=settings.rules_for,
         horizon_max_ms=settings.delay.horizon_max,
         record_bytes_max=queue.record_bytes_max - HEADER_ROOM_BYTES,
+        accounts=tuple(
+            Account(one.access_key, one.secret_key.get_secret_value(), one.pattern) for one in given.account
+        ),
         refuse_unknown=settings.delay.unknown == "refuse",
         listener_tls=read_listener(given.certfile, given.keyfile, "proxy.rocketmq.certfile"),
         frame_bytes_max=given.frame_bytes_max,

@@ -69,8 +69,8 @@ H = TypeVar("H", bound=RelayHub)
 
 
 class Relay(ABC, Generic[H]):
-    """Made for each client that connects. A protocol's own says what is done with the bytes of each side, and which
-    servers there are to connect to."""
+    """Made for each client that connects. A protocol's own decides what is done with the bytes of each side, and
+    which servers there are to connect to."""
 
     section: ClassVar[str]
     """Of the settings, for people."""

@@ -90,6 +90,11 @@ def _check_rocketmq(settings: Settings) -> None:
     if settings.dispatch.batch_bytes_max > ROCKETMQ_BATCH_BYTES_MAX:
         source = settings.source("dispatch.batch_bytes_max")
         raise ConfigError(f"dispatch.batch_bytes_max: RocketMQ takes up to 4MiB in one request (from {source}).")
+    if settings.proxy.rocketmq.account and "access_key" not in settings.mq.properties:
+        source = settings.source("proxy.rocketmq.account")
+        raise ConfigError(
+            f"proxy.rocketmq.account: needs access_key in mq.properties, Delayline's own (from {source})."
+        )
 
 
 def _refuse_open_address(settings: Settings) -> None:

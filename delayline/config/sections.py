@@ -23,6 +23,7 @@ from delayline.config.types import (
 from delayline.process.logs import Format, Level
 from delayline.schedule.rules import RETRY_ATTEMPTS_END, RETRY_ATTEMPTS_MAX
 
+ACCOUNTS_MAX = 10_000
 DELAY_RULES_MAX = 100
 """They are looked through for every batch and message: about 0.2 us each."""
 
@@ -280,6 +281,19 @@ class KafkaProxy(ProxySection):
 BrokerName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,100}$")]
 
 
+class RocketmqAccount(Section):
+    """A client's account with brokers that check accounts: it may send delayed messages to these topics."""
+
+    access_key: Annotated[str, Field(min_length=1, max_length=256)]
+    secret_key: Annotated[Secret, Field(min_length=1)]
+    topics: Annotated[Patterns, Field(min_length=1)]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the names of its topics."""
+        return _pattern_of(self.topics)
+
+
 class RocketmqProxy(ProxySection):
     """The proxy for RocketMQ clients: `port` in the place of a name server, and behind it ports for brokers, of which
     `brokers` have theirs in this order, `broker_ids_max` addresses each."""
@@ -291,9 +305,12 @@ class RocketmqProxy(ProxySection):
     frame_bytes_max: Annotated[Size, sizes("4MiB", "1GiB")] = _default("16MiB")
     idle_timeout: Annotated[Duration, durations("1s", "1d")] = _default("130s")
     metrics_port: Port = 8083
+    account: Annotated[tuple[RocketmqAccount, ...], JsonText, Field(max_length=ACCOUNTS_MAX)] = ()
 
     @model_validator(mode="after")
     def _check_brokers(self) -> Self:
+        if len({one.access_key for one in self.account}) < len(self.account):
+            raise PydanticCustomError("setting", "proxy.rocketmq.account: an access_key twice")
         if self.port + 4 * (self.brokers_max * self.broker_ids_max // 2 + 1) + 1 > 65535:
             raise PydanticCustomError("setting", "proxy.rocketmq: the brokers' ports would end beyond 65535")
         if len(set(self.brokers)) < len(self.brokers) or len(self.brokers) > self.brokers_max:

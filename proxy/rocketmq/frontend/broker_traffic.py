@@ -1,4 +1,5 @@
-"""On a connection to a broker: sends to topics that take delays, and recalls. All else passes."""
+"""On a connection to a broker: sends to topics that take delays, recalls, and questions about transactions. All else
+passes."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -6,8 +7,9 @@ from typing import TYPE_CHECKING
 from proxy.rocketmq.recall import Wanted, wanted_of
 from proxy.rocketmq.sends.answers import refused
 from proxy.rocketmq.sends.request import SENDS, RemotingRefusal, Send, SendHead, head_of, read_send
-from proxy.rocketmq.sends.sender import NOT_SIGNED, Paid, Sends
+from proxy.rocketmq.sends.sender import Paid, Sends
 from proxy.rocketmq.sends.topics import TopicKind
+from proxy.rocketmq.view.checks import as_its_producer_knows, may_be_check
 from rocketmq.errors import Malformed
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command, answer_to, decode_frame, peek
@@ -126,10 +128,10 @@ class BrokerTraffic:
             self._pass_on(payload, paid)
             return
         self._relay.release(paid)
+        if isinstance(wanted, Wanted):
+            wanted = self._hub.accounts.refusal(request, wanted.shard.topic) or wanted
         if isinstance(wanted, RemotingRefusal):
             self._recalled(request, wanted)
-        elif self._hub.settings.demands_accounts:
-            self._recalled(request, RemotingRefusal(Answer.NO_PERMISSION, NOT_SIGNED))
         else:
             self._recalls += 1
             self._relay.under_way(self._recalls >= RECALLS_MAX)
@@ -157,11 +159,19 @@ class BrokerTraffic:
 
     def wants_answer(self, head: memoryview) -> bool:
         """Hot: once for each frame."""
-        if not self._sends.awaits_any:
+        if not self._sends.awaits_any and not may_be_check(head):
             return False
         found = peek(head)
-        return found.is_answer and self._sends.awaits(found.opaque)
+        if found.is_answer:
+            return self._sends.awaits(found.opaque)
+        return found.code == Request.CHECK_TRANSACTION_STATE
 
     def answer(self, payload: memoryview) -> None:
-        """Raises WireError."""
-        self._sends.answered(decode_frame(payload))
+        """Or a question. Raises WireError."""
+        command = decode_frame(payload)
+        if command.is_answer:
+            self._sends.answered(command)
+        elif (check := as_its_producer_knows(command, self._hub.topic_of)) is not None:
+            self._relay.to_client(check)
+        else:
+            self._relay.pass_back(payload)

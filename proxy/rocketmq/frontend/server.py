@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from delayline.process import logs
 from proxy.connections import Connections
 from proxy.listener import open_port
 from proxy.memory import keep_freed_memory
@@ -15,6 +16,8 @@ from proxy.rocketmq.frontend.relay import FrameRelay, Traffic
 from proxy.rocketmq.hub import RocketmqHub
 from proxy.rocketmq.view.ports import VIP, BrokerKey
 from rocketmq.client.connection import parse_address
+
+log = logs.get(__name__)
 
 IN_USE = "choose others with proxy.rocketmq.port"
 NAME_SERVER = "name server"
@@ -40,6 +43,8 @@ class RocketmqServer:
         def traffic(relay: FrameRelay) -> Traffic:
             return NameServerTraffic(hub, relay)
 
+        if hub.accounts.trouble is not None:
+            log.warning(hub.accounts.trouble)
         hub.brokers.serve(self._open, self._moved)
         await self._listen(hub.settings.port, NAME_SERVER, self._name_servers, traffic)
         self._connections.start()

@@ -26,6 +26,11 @@ TRANSACTION = "TRAN_MSG"
 """Marks a half message: `true` (`MessageConst.PROPERTY_TRANSACTION_PREPARED`)."""
 
 
+def is_half(properties: Mapping[str, str]) -> bool:
+    """Whether a single message with these is the first half of a transaction (`SendMessageProcessor.sendMessage`)."""
+    return properties.get(TRANSACTION, "").lower() == "true"
+
+
 class SendHead(NamedTuple):
     """What decides whether a send has to be looked at, before its body is there."""
 
@@ -77,9 +82,11 @@ class Send(NamedTuple):
         """Its code means nothing for that, nor does `1`: brokers store such a batch as one message."""
         return self.fields.get("m", "").lower() == "true"
 
-    def is_half(self, properties: Mapping[str, str]) -> bool:
-        """Whether it is the first half of a transaction. To be asked of a single message."""
-        return properties.get(TRANSACTION, "").lower() == "true" or bool(self.sys_flag & _PREPARED)
+    @property
+    def is_flagged_as_half(self) -> bool:
+        """Brokers of today look at the property alone (`is_half`), and store what has but the flag where no consumer
+        finds it."""
+        return bool(self.sys_flag & _PREPARED)
 
     def properties(self) -> dict[str, str]:
         """Those of the header: of the one message, or of all of a batch."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from proxy.endpoint import Endpoint
 from proxy.limits import Budget, Limits
 from proxy.relay import Address, Relay
 
@@ -87,7 +88,6 @@ class Lines(Relay[Hub]):
 
     def __init__(self, hub: Hub) -> None:
         super().__init__(hub, "server", lambda _: None, lambda _: self.over.set())
-        self.hub, self.server = hub, self._server
         self.over = asyncio.Event()
         self.reached, self.is_up = asyncio.Event(), asyncio.Event()
         self.is_there = True
@@ -95,6 +95,14 @@ class Lines(Relay[Hub]):
         self.given_up = 0
         self.wires = Wire(), Wire()
         self.client.connection_made(self.wires[0])
+
+    @property
+    def hub(self) -> Hub:
+        return self._hub
+
+    @property
+    def server(self) -> Endpoint:
+        return self._server
 
     async def _addresses(self) -> Sequence[Address]:
         if not self.is_there:
