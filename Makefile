@@ -66,7 +66,7 @@ chaos-kafka-proxy: $(VENV)/.test   ## kill -9 of Kafka proxies, workers and brok
 search-kafka-proxy: $(VENV)/.test   ## every crash point of the proxy's sequencer in a model of two logs; PARTS, SEEDS, FIRST
 	$(BIN)/python -m tests.proxy_model.run
 
-foreign-clients: $(VENV)/.test   ## clients in Go, JavaScript, Rust, Python and Java from 0.11 to 4.3 through the Kafka proxy; needs their tools
+foreign-clients: $(VENV)/.test   ## clients in Go, JavaScript, Rust, Python and Java from 0.11 to 4.3 through the Kafka proxy, and of RocketMQ; needs their tools
 	$(BIN)/python -m pytest -m foreign -s -q tests/foreign $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test   ## hostile input for every entrance, a minute each; SEED, SECONDS, PARTS, COVER=1

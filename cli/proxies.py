@@ -16,7 +16,9 @@ from mq.contract import Queue
 
 if TYPE_CHECKING:
     from cli.proxy_thread import ProxyThread
+    from delayline.config.sections import ProxySection
     from proxy.kafka.settings import ProxySettings
+    from proxy.limits import Limits
     from proxy.rocketmq.settings import RocketmqProxySettings
 
 
@@ -103,15 +105,11 @@ def _kafka_settings(settings: Settings) -> "ProxySettings":
         nodes_max=given.nodes_max,
         listener_tls=read_listener(given.certfile, given.keyfile, "proxy.kafka.certfile"),
         frame_bytes_max=given.frame_bytes_max,
-        limits=KafkaLimits(
+        limits=_limits(given),
+        kafka_limits=KafkaLimits(
             login_frame_bytes_max=given.login_frame_bytes_max,
             login_timeout_s=given.login_timeout / 1000,
-            held_bytes_max=given.held_bytes_max,
             plain_bytes_max=given.plain_bytes_max,
-            frame_timeout_s=given.frame_timeout / 1000,
-            idle_timeout_s=given.idle_timeout / 1000,
-            connections_max=given.connections_max,
-            connections_per_address_max=given.connections_per_address_max,
         ),
         drain_max_s=given.drain_max / 1000,
     )
@@ -119,7 +117,7 @@ def _kafka_settings(settings: Settings) -> "ProxySettings":
 
 def _rocketmq_settings(settings: Settings) -> "RocketmqProxySettings":
     from mq.contract import HEADER_ROOM_BYTES
-    from proxy.limits import Limits
+    from proxy.rocketmq.accounts import Account
     from proxy.rocketmq.settings import RocketmqProxySettings
     from proxy.tls import read_listener
 
@@ -138,15 +136,24 @@ def _rocketmq_settings(settings: Settings) -> "RocketmqProxySettings":
         rules_for=settings.rules_for,
         horizon_max_ms=settings.delay.horizon_max,
         record_bytes_max=queue.record_bytes_max - HEADER_ROOM_BYTES,
+        accounts=tuple(
+            Account(one.access_key, one.secret_key.get_secret_value(), one.pattern) for one in given.account
+        ),
         refuse_unknown=settings.delay.unknown == "refuse",
         listener_tls=read_listener(given.certfile, given.keyfile, "proxy.rocketmq.certfile"),
         frame_bytes_max=given.frame_bytes_max,
-        limits=Limits(
-            held_bytes_max=given.held_bytes_max,
-            frame_timeout_s=given.frame_timeout / 1000,
-            idle_timeout_s=given.idle_timeout / 1000,
-            connections_max=given.connections_max,
-            connections_per_address_max=given.connections_per_address_max,
-        ),
+        limits=_limits(given),
         drain_max_s=given.drain_max / 1000,
+    )
+
+
+def _limits(given: "ProxySection") -> "Limits":
+    from proxy.limits import Limits
+
+    return Limits(
+        held_bytes_max=given.held_bytes_max,
+        frame_timeout_s=given.frame_timeout / 1000,
+        idle_timeout_s=given.idle_timeout / 1000,
+        connections_max=given.connections_max,
+        connections_per_address_max=given.connections_per_address_max,
     )

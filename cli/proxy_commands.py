@@ -10,7 +10,7 @@ from delayline import __version__
 
 if TYPE_CHECKING:
     from delayline.config import Settings
-    from delayline.config.sections import KafkaProxy, RocketmqProxy
+    from delayline.config.sections import ProxySection
 
 BootstrapPort = Annotated[int | None, typer.Option(help="Instead of proxy.kafka.port.")]
 MetricsPort = Annotated[int | None, typer.Option(help="Instead of proxy.kafka.metrics_port.")]
@@ -49,7 +49,7 @@ def rocketmq(
     _run(settings, "rocketmq", settings.proxy.rocketmq)
 
 
-def _run(settings: "Settings", kind: str, proxy: "KafkaProxy | RocketmqProxy") -> None:
+def _run(settings: "Settings", kind: str, proxy: "ProxySection") -> None:
     from delayline.errors import ConfigError
 
     name = _NAMES[kind]

@@ -103,6 +103,11 @@ class Endpoint(asyncio.Protocol):
             asyncio.get_running_loop().call_later(max(linger_s, LINGER_S), transport.abort)
 
 
+def as_it_came(payload: memoryview) -> list[Buffer]:
+    """The frame again, with its length, which Kafka and RocketMQ write alike."""
+    return [len(payload).to_bytes(4, "big"), payload]
+
+
 def _keep_alive(connected: socket.socket | None) -> None:
     """A peer that is gone without a word is found out."""
     if connected is not None:

@@ -31,7 +31,9 @@ class HeldBytes:
         self._grants.clear()
 
     def pay(self, one: Payable, length: int) -> None:
-        """For a frame that is gathered. Until it is granted, no more is read."""
+        """For a frame that is gathered, unless it is small. Until it is granted, no more is read."""
+        if length <= SMALL_BYTES:
+            return
         grant = one.grant = self._budget.take(length, self._granted)
         self._grants.add(grant)
         if not grant.granted:

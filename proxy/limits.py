@@ -24,7 +24,8 @@ DESCRIPTORS_PER_CONNECTION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of all connections to a proxy; sizes in bytes."""
+    """Of all connections to a proxy; sizes in bytes. The idle timeout is above that of Kafka's brokers and clients:
+    `connections.max.idle.ms`, 10 and 9 minutes."""
 
     held_bytes_max: int = 512 << 20
     frame_timeout_s: float = 60.0

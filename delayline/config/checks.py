@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from delayline.config.sections import Internal, KafkaProxy, RocketmqProxy
+from delayline.config.sections import Internal, KafkaProxy, RocketmqProxy, Section
 from delayline.config.settings import Settings
 from delayline.errors import ConfigError
 from delayline.records.set_aside import RAW_BYTES_MAX
@@ -18,33 +18,14 @@ SECRET_CHARS_MIN = 16
 Only = Mapping[str, tuple[Any, str]]
 """By setting: the only value that works, and why. An accepted setting that does nothing would be a lie."""
 
-_ONE_PROCESS = "the embedded queue runs in one process, so no other process asks"
-_NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
-_NO_ROCKETMQ = "the RocketMQ proxy stands before RocketMQ brokers"
 
-_NO_KAFKA_PROXY: Only = {
-    **{f"proxy.kafka.{name}": (field.get_default(), _NO_BROKERS) for name, field in KafkaProxy.model_fields.items()},
-    "proxy.kafka.frame_bytes_max": (100 << 20, _NO_BROKERS),
-    "proxy.kafka.drain_max": (15_000, _NO_BROKERS),
-    "proxy.kafka.login_frame_bytes_max": (512 << 10, _NO_BROKERS),
-    "proxy.kafka.login_timeout": (30_000, _NO_BROKERS),
-    "proxy.kafka.held_bytes_max": (512 << 20, _NO_BROKERS),
-    "proxy.kafka.plain_bytes_max": (64 << 20, _NO_BROKERS),
-    "proxy.kafka.frame_timeout": (60_000, _NO_BROKERS),
-    "proxy.kafka.idle_timeout": (660_000, _NO_BROKERS),
-}
+def _all_of(prefix: str, unset: Section, why: str) -> Only:
+    """The settings of a section as they are where nothing is set."""
+    return {f"{prefix}.{name}": (getattr(unset, name), why) for name in type(unset).model_fields}
 
-_NO_ROCKETMQ_PROXY: Only = {
-    **{
-        f"proxy.rocketmq.{name}": (field.get_default(), _NO_ROCKETMQ)
-        for name, field in RocketmqProxy.model_fields.items()
-    },
-    "proxy.rocketmq.frame_bytes_max": (16 << 20, _NO_ROCKETMQ),
-    "proxy.rocketmq.drain_max": (15_000, _NO_ROCKETMQ),
-    "proxy.rocketmq.held_bytes_max": (512 << 20, _NO_ROCKETMQ),
-    "proxy.rocketmq.frame_timeout": (60_000, _NO_ROCKETMQ),
-    "proxy.rocketmq.idle_timeout": (130_000, _NO_ROCKETMQ),
-}
+
+_NO_KAFKA_PROXY = _all_of(KafkaProxy.path, KafkaProxy(), "the Kafka proxy stands before Kafka brokers")
+_NO_ROCKETMQ_PROXY = _all_of(RocketmqProxy.path, RocketmqProxy(), "the RocketMQ proxy stands before RocketMQ brokers")
 
 EMBEDDED: Only = {
     "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
@@ -54,7 +35,7 @@ EMBEDDED: Only = {
     "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
     "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
     "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),
-    **{f"internal.{name}": (field.get_default(), _ONE_PROCESS) for name, field in Internal.model_fields.items()},
+    **_all_of("internal", Internal(), "the embedded queue runs in one process, so no other process asks"),
     "delay.discovery_interval": (2000, "the embedded queue reports new topics at once"),
     **_NO_KAFKA_PROXY,
     **_NO_ROCKETMQ_PROXY,
@@ -109,6 +90,11 @@ def _check_rocketmq(settings: Settings) -> None:
     if settings.dispatch.batch_bytes_max > ROCKETMQ_BATCH_BYTES_MAX:
         source = settings.source("dispatch.batch_bytes_max")
         raise ConfigError(f"dispatch.batch_bytes_max: RocketMQ takes up to 4MiB in one request (from {source}).")
+    if settings.proxy.rocketmq.account and "access_key" not in settings.mq.properties:
+        source = settings.source("proxy.rocketmq.account")
+        raise ConfigError(
+            f"proxy.rocketmq.account: needs access_key in mq.properties, Delayline's own (from {source})."
+        )
 
 
 def _refuse_open_address(settings: Settings) -> None:

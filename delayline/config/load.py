@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from delayline.config.checks import refuse_what_cannot_be
@@ -19,7 +19,7 @@ from delayline.config.layers import (
     setting_paths,
     unknown,
 )
-from delayline.config.sections import DelayRule, TopicRule
+from delayline.config.sections import DelayRule, RocketmqAccount, TopicRule
 from delayline.config.settings import Settings
 from delayline.config.types import SECRET_ERROR
 from delayline.errors import ConfigError
@@ -59,8 +59,8 @@ def _sentence(error: ErrorDetails, given: Layer) -> ConfigError:
 
 
 def _rule_keys(path: tuple[str, ...]) -> list[str]:
-    rule = TopicRule if path[0] == "topics" else DelayRule
-    return [".".join((*path[:-1], name)) for name in rule.model_fields]
+    table: Mapping[str, type[BaseModel]] = {"topics": TopicRule, "delay": DelayRule, "proxy": RocketmqAccount}
+    return [".".join((*path[:-1], name)) for name in table[path[0]].model_fields]
 
 
 def _shortened(value: object) -> str:

@@ -3,7 +3,7 @@
 import re
 from fnmatch import translate
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
@@ -23,6 +23,7 @@ from delayline.config.types import (
 from delayline.process.logs import Format, Level
 from delayline.schedule.rules import RETRY_ATTEMPTS_END, RETRY_ATTEMPTS_MAX
 
+ACCOUNTS_MAX = 10_000
 DELAY_RULES_MAX = 100
 """They are looked through for every batch and message: about 0.2 us each."""
 
@@ -229,69 +230,91 @@ class RetrySection(Section):
     topics_made_max: int = Field(default=20, ge=0, le=1000)
 
 
-class KafkaProxy(Section):
-    """The proxy for Kafka clients: `port` to begin with, and one port behind it for each of `nodes_max` nodes."""
+class ProxySection(Section):
+    """What a proxy has whatever it speaks. Limits of bytes and times are of all its clients, before any right is
+    checked."""
 
+    path: ClassVar[str]
     host: str = "127.0.0.1"
     port: Port = 0
     advertised_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
-    node_id_base: int = Field(default=0, ge=0, le=2**31 - 1)
-    nodes_max: int = Field(default=16, ge=1, le=1000)
-    frame_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("100MiB")
+    frame_bytes_max: Size
     drain_max: Annotated[Duration, durations("0s", "10m")] = _default("15s")
-    login_frame_bytes_max: Annotated[Size, sizes("4KiB", "100MiB")] = _default("512KiB")
-    login_timeout: Annotated[Duration, durations("1s", "10m")] = _default("30s")
     held_bytes_max: Annotated[Size, sizes("16MiB", "1TiB")] = _default("512MiB")
-    plain_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("64MiB")
     frame_timeout: Annotated[Duration, durations("1s", "1h")] = _default("60s")
-    idle_timeout: Annotated[Duration, durations("1s", "1d")] = _default("11m")
+    idle_timeout: Annotated[Duration, durations("1s", "1d")]
     connections_max: int = Field(default=10_000, ge=1, le=1_000_000)
     connections_per_address_max: int = Field(default=2_000, ge=1, le=1_000_000)
     certfile: str = ""
     keyfile: str = ""
+    metrics_port: Port
+
+    @model_validator(mode="after")
+    def _check_frames(self) -> Self:
+        """One frame at least must fit into what is held."""
+        if self.held_bytes_max < self.frame_bytes_max:
+            message = "{path}.held_bytes_max: less than frame_bytes_max"
+            raise PydanticCustomError("setting", message, {"path": self.path})
+        return self
+
+
+class KafkaProxy(ProxySection):
+    """The proxy for Kafka clients: `port` to begin with, and one port behind it for each of `nodes_max` nodes."""
+
+    path = "proxy.kafka"
+    node_id_base: int = Field(default=0, ge=0, le=2**31 - 1)
+    nodes_max: int = Field(default=16, ge=1, le=1000)
+    frame_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("100MiB")
+    login_frame_bytes_max: Annotated[Size, sizes("4KiB", "100MiB")] = _default("512KiB")
+    login_timeout: Annotated[Duration, durations("1s", "10m")] = _default("30s")
+    plain_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("64MiB")
+    idle_timeout: Annotated[Duration, durations("1s", "1d")] = _default("11m")
     metrics_port: Port = 8082
 
     @model_validator(mode="after")
     def _check_ports(self) -> Self:
         if self.port + self.nodes_max > 65535:
             raise PydanticCustomError("setting", "proxy.kafka: the nodes' ports would end beyond 65535")
-        if self.held_bytes_max < self.frame_bytes_max:
-            raise PydanticCustomError("setting", "proxy.kafka.held_bytes_max: less than frame_bytes_max")
         return self
 
 
 BrokerName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,100}$")]
 
 
-class RocketmqProxy(Section):
+class RocketmqAccount(Section):
+    """A client's account with brokers that check accounts: it may send delayed messages to these topics."""
+
+    access_key: Annotated[str, Field(min_length=1, max_length=256)]
+    secret_key: Annotated[Secret, Field(min_length=1)]
+    topics: Annotated[Patterns, Field(min_length=1)]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the names of its topics."""
+        return _pattern_of(self.topics)
+
+
+class RocketmqProxy(ProxySection):
     """The proxy for RocketMQ clients: `port` in the place of a name server, and behind it ports for brokers, of which
     `brokers` have theirs in this order, `broker_ids_max` addresses each."""
 
-    host: str = "127.0.0.1"
-    port: Port = 0
-    advertised_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    path = "proxy.rocketmq"
     brokers: Annotated[tuple[BrokerName, ...], CommaSeparated] = ()
     brokers_max: int = Field(default=16, ge=1, le=1000)
     broker_ids_max: int = Field(default=4, ge=1, le=100)
     frame_bytes_max: Annotated[Size, sizes("4MiB", "1GiB")] = _default("16MiB")
-    drain_max: Annotated[Duration, durations("0s", "10m")] = _default("15s")
-    held_bytes_max: Annotated[Size, sizes("16MiB", "1TiB")] = _default("512MiB")
-    frame_timeout: Annotated[Duration, durations("1s", "1h")] = _default("60s")
     idle_timeout: Annotated[Duration, durations("1s", "1d")] = _default("130s")
-    connections_max: int = Field(default=10_000, ge=1, le=1_000_000)
-    connections_per_address_max: int = Field(default=2_000, ge=1, le=1_000_000)
-    certfile: str = ""
-    keyfile: str = ""
     metrics_port: Port = 8083
+    account: Annotated[tuple[RocketmqAccount, ...], JsonText, Field(max_length=ACCOUNTS_MAX)] = ()
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_brokers(self) -> Self:
+        if len({one.access_key for one in self.account}) < len(self.account):
+            raise PydanticCustomError("setting", "proxy.rocketmq.account: an access_key twice")
         if self.port + 4 * (self.brokers_max * self.broker_ids_max // 2 + 1) + 1 > 65535:
             raise PydanticCustomError("setting", "proxy.rocketmq: the brokers' ports would end beyond 65535")
         if len(set(self.brokers)) < len(self.brokers) or len(self.brokers) > self.brokers_max:
             raise PydanticCustomError("setting", "proxy.rocketmq.brokers: a name twice, or more than brokers_max")
-        if self.held_bytes_max < self.frame_bytes_max:
-            raise PydanticCustomError("setting", "proxy.rocketmq.held_bytes_max: less than frame_bytes_max")
         return self
 
 

@@ -4,8 +4,8 @@ again when it is delivered.
     delayline-sent = <flag> <sysFlag>
 
 `flag` is the application's own number. Of `sysFlag` the bits for a compressed body and its algorithm are kept:
-such a body waits as it came, and is delivered so. In a record this is its first header; a delivered message has no
-property of that name, but is sent in that way.
+such a body waits as it came, and is delivered so. A delivered message has no property of that name, but is sent in
+that way.
 """
 
 import re
@@ -18,7 +18,7 @@ from rocketmq.wire.compression import COMPRESSED
 from rocketmq.wire.stored import StoredMessage
 
 KEPT_SYS_FLAGS = COMPRESSED | 0x700
-_PROPERTY = re.compile(rf"{SENT.decode()}\x01(-?[0-9]{{1,10}}) ([0-9]{{1,4}})\x02", re.ASCII)
+_PROPERTY = re.compile(rf"(?<![^\x02]){SENT.decode()}\x01(-?[0-9]{{1,10}}) ([0-9]{{1,4}})\x02", re.ASCII)
 _OURS = ID + b"\x01"
 _INT32 = range(-(1 << 31), 1 << 31)
 

@@ -44,12 +44,10 @@ class Hub:
     def _is_users(self, topic: str) -> bool:
         return not topic.startswith("__") and not self.settings.names.is_own(topic)
 
-    async def dial(self, address: tuple[str, int], protocol: asyncio.Protocol) -> None:
-        """Connect a client's connection to a broker. Raises OSError and TimeoutError."""
-        host, port = address
-        context: ssl.SSLContext | None = self.settings.access.relayed_tls
-        async with asyncio.timeout(self.settings.connect_timeout_s):
-            await asyncio.get_running_loop().create_connection(lambda: protocol, host, port, ssl=context)
+    @property
+    def relayed_tls(self) -> ssl.SSLContext | None:
+        """Of clients' connections to brokers."""
+        return self.settings.access.relayed_tls
 
     def close(self) -> None:
         self.buffer_topics.close()

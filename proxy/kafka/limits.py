@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from kafkawire.batch.compression import Allowance
-from proxy.limits import Limits
 
 INLINE_BYTES = 64 * 1024
 INLINE_PLAIN_BYTES = 1 << 20
@@ -15,9 +14,8 @@ THREADS_MAX = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaLimits(Limits):
-    """Sizes in bytes. Of a login: while the brokers demand one and it has not succeeded. The idle timeout is above
-    that of brokers and clients: `connections.max.idle.ms`, 10 and 9 minutes."""
+class KafkaLimits:
+    """Sizes in bytes. Of a login: while the brokers demand one and it has not succeeded."""
 
     login_frame_bytes_max: int = 512 * 1024  # brokers: sasl.server.max.receive.size
     login_timeout_s: float = 30.0

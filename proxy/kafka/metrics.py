@@ -25,7 +25,7 @@ class ProxyMetrics:
             registry=registry,
         )
         self.from_clients = received.labels("client")
-        self.to_clients = received.labels("broker")
+        self.from_servers = received.labels("broker")
         self.limited = Counter(
             "delayline_kafka_proxy_limited",
             "Connections ended, and requests refused, for a limit of the settings.",

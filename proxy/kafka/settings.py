@@ -10,6 +10,7 @@ from kafkawire.client.address import Address
 from kafkawire.protocol.frames import FRAME_BYTES_MAX
 from proxy.kafka.access import Access
 from proxy.kafka.limits import KafkaLimits
+from proxy.limits import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,5 +34,6 @@ class ProxySettings:
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 10.0  # of the proxy's own requests
     append_s: float = 10.0  # how long a write to a buffer is repeated: below the 30 s of clients
-    limits: KafkaLimits = field(default_factory=KafkaLimits)
+    limits: Limits = field(default_factory=Limits)
+    kafka_limits: KafkaLimits = field(default_factory=KafkaLimits)
     drain_max_s: float = 15.0  # of a client that has gone; above append_s

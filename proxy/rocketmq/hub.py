@@ -1,7 +1,6 @@
 """What all connections of one proxy share."""
 
 import ssl
-from asyncio import Protocol, get_running_loop, timeout
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +10,7 @@ from delayline.questions.inquiry import Owners
 from delayline.questions.pending import Full
 from mq.contract import Queue
 from proxy.limits import Budget
+from proxy.rocketmq.accounts import Accounts
 from proxy.rocketmq.brokers import Brokers
 from proxy.rocketmq.metrics import RocketmqProxyMetrics
 from proxy.rocketmq.recall import Recalls
@@ -19,10 +19,9 @@ from proxy.rocketmq.sends.screen import SendScreen
 from proxy.rocketmq.sends.split import SendSplitter
 from proxy.rocketmq.sends.topics import KindOf, kinds
 from proxy.rocketmq.settings import RocketmqProxySettings
+from proxy.rocketmq.view.checks import TopicOf
 from rocketmq.clock import MachineClock
 from rocketmq.wire.ids import UniqueKeys
-
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +36,17 @@ class RocketmqHub:
     splitter: SendSplitter
     buffers: Buffers
     recalls: Recalls
+    accounts: Accounts
     budget: Budget
     full: Full
     kind_of: KindOf
     buffer_of: Callable[[str], str]  # its name in RocketMQ
+    topic_of: TopicOf
 
-    async def dial(self, address: Address, protocol: Protocol) -> None:
-        """Connect a client's connection to a server. Raises OSError and TimeoutError."""
-        host, port = address
-        context: ssl.SSLContext | None = self.settings.client.tls
-        async with timeout(self.settings.connect_timeout_s):
-            await get_running_loop().create_connection(lambda: protocol, host, port, ssl=context)
+    @property
+    def relayed_tls(self) -> ssl.SSLContext | None:
+        """Of clients' connections to servers."""
+        return self.settings.client.tls
 
     def close(self) -> None:
         self.buffers.close()
@@ -70,6 +69,9 @@ def open_hub(
     def buffer_of(topic: str) -> str:
         return wire_names.out(names.buffer(topic))
 
+    def topic_of(buffer: str) -> str | None:
+        return names.target(wire_names.back(buffer))
+
     screen = SendScreen(
         settings.rules_for,
         settings.horizon_max_ms,
@@ -86,8 +88,10 @@ def open_hub(
         SendSplitter(screen, buffer_of, settings.record_bytes_max, unique.next),
         Buffers(queue, settings.rules_for, clock),
         Recalls(settings, names, queue, owners),
+        Accounts(settings.client.credentials, settings.accounts),
         Budget(settings.limits.held_bytes_max, metrics.held_bytes),
         full,
         kinds(wire_names, settings.is_delay_enabled),
         buffer_of,
+        topic_of,
     )

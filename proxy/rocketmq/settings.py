@@ -8,6 +8,7 @@ from ssl import SSLContext
 from delayline.schedule.rules import Rules
 from mq.rocketmq.naming import WireNames
 from proxy.limits import Limits
+from proxy.rocketmq.accounts import Account
 from rocketmq.client.settings import ClientSettings
 from rocketmq.wire.frames import FRAME_BYTES_MAX
 
@@ -30,6 +31,7 @@ class RocketmqProxySettings:
     rules_for: Callable[[str], Rules]
     horizon_max_ms: int
     record_bytes_max: int  # of a record that is delayed, with room for Delayline's headers
+    accounts: tuple[Account, ...] = ()  # of clients, where brokers check them
     refuse_unknown: bool = False  # delay.unknown
     listener_tls: SSLContext | None = None
     frame_bytes_max: int = FRAME_BYTES_MAX
@@ -37,8 +39,3 @@ class RocketmqProxySettings:
     connect_timeout_s: float = 3.0  # as clients have it
     recall_s: float = 2.5  # for the owner's decision: below the 3 s of clients
     drain_max_s: float = 15.0  # of a client that has gone
-
-    @property
-    def demands_accounts(self) -> bool:
-        """Whether the brokers check accounts: then the proxy has one with them."""
-        return self.client.credentials is not None

@@ -13,10 +13,9 @@ have to be read at any time. (`org.apache.rocketmq.remoting.protocol.RemotingCom
 
 import struct
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -151,9 +150,11 @@ def peek(head: memoryview) -> Peeked:
         code, _, _, opaque, flag, _ = _FIXED.unpack_from(head, HEAD_BYTES)
         return Peeked(code, opaque, flag)
     if head[0] == Encoding.JSON:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        try:
             (length,) = _HEAD.unpack_from(head)
             return _PEEKED.decode(head[HEAD_BYTES : HEAD_BYTES + length])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # not as Java writes it: read in full below
     found = decode_frame(head)
     return Peeked(found.code, found.opaque, found.flag)
 
@@ -203,7 +204,37 @@ def _encode_json(command: Command) -> bytes:
         raise InvalidRequest(f"ext fields are text: {error}") from error
 
 
+_Int32 = Annotated[int, msgspec.Meta(ge=_INT32_MIN, le=_INT32_MAX)]
+
+
+class _JsonHeader(msgspec.Struct):
+    """As Java writes it: ext fields are text."""
+
+    code: _Int32
+    opaque: _Int32 = 0
+    flag: _Int32 = 0
+    remark: str | None = None
+    language: str = ""
+    version: _Int32 = 0
+    fields: dict[str, str] | None = msgspec.field(name="extFields", default=None)
+
+
+_JSON_HEADER = msgspec.json.Decoder(_JsonHeader)
+
+
 def _decode_json(header: memoryview, body: memoryview) -> Command:
+    """Hot."""
+    try:
+        found = _JSON_HEADER.decode(header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decode_lenient(header, body)
+    language = _LANGUAGES.get(found.language, Language.OTHER)
+    return Command(
+        *(found.code, found.fields or {}, body, found.opaque, found.flag, found.remark or "", language, found.version)
+    )
+
+
+def _decode_lenient(header: memoryview, body: memoryview) -> Command:
     """Old clients leave out what they do not need, and write numbers and booleans where text belongs."""
     found = loads_object(header)
     if "code" not in found:

@@ -97,9 +97,10 @@ class RecallHandle(NamedTuple):
     def encode(self) -> str:
         """Raises InvalidRequest for names with a space, which separates the parts."""
         parts = ("v1", self.topic, self.broker, str(self.timestamp_ms), self.unique_key, *self.more)
-        if any(not part or " " in part for part in parts):
+        text = " ".join(parts)
+        if not all(parts) or text.count(" ") != len(parts) - 1:
             raise InvalidRequest(f"a recall handle has no empty parts and no spaces in them: {parts}")
-        return base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
+        return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def decode_recall_handle(text: str) -> RecallHandle:

@@ -44,5 +44,5 @@ def decode_properties(text: str | bytes | memoryview) -> dict[str, str]:
             text = str(text, "utf-8")
         except UnicodeDecodeError as error:
             raise Malformed(f"properties that are no UTF-8: {error}") from error
-    pairs = (item.partition(_NAME_ENDS) for item in text.split(_VALUE_ENDS))
+    pairs = [item.partition(_NAME_ENDS) for item in text.split(_VALUE_ENDS)]
     return {name: value for name, _, value in pairs if name and value}

@@ -12,6 +12,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -29,21 +32,26 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.message.MessageRequestMode;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
-/** RocketMQ's own client, with its commands as lines of JSON on stdin: `JavaClient <name servers>`. It prints a line for
+/** RocketMQ's own client, with its commands as lines of JSON on stdin: `JavaClient <name servers> [<access key> <secret key>]`. It prints a line for
  *  each command, `{"answer": ...}` or `{"error": ...}`, and one for each message that a consumer gets, and ends with
  *  stdin. `java_client.py` has the commands. */
 public class JavaClient {
     static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
     static final int PATIENCE_MS = 60_000; // 3,000 is too short for a busy machine
     static final Map<String, DefaultMQPushConsumer> CONSUMERS = new HashMap<>();
+    static final Map<String, TransactionMQProducer> TRANSACTING = new HashMap<>();
+    static final Map<String, LocalTransactionState> CHECKED = new ConcurrentHashMap<>();
     static String names;
+    static RPCHook account; // signs, where there is one
     static DefaultMQProducer producer;
 
     public static void main(String[] args) throws Exception {
         System.setOut(System.err); // where the client logs
         names = args[0];
+        account = args.length < 3 ? null : new AclClientRPCHook(new SessionCredentials(args[1], args[2]));
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             try {
@@ -76,7 +84,7 @@ public class JavaClient {
 
     static Object consume(JSONObject command) throws Exception {
         String name = command.getString("name");
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(command.getString("group"));
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(command.getString("group"), account);
         consumer.setNamesrvAddr(names);
         consumer.setInstanceName(name);
         consumer.setMqClientApiTimeout(PATIENCE_MS);
@@ -131,6 +139,7 @@ public class JavaClient {
             .fluentPut("sys_flag", one.getSysFlag())
             .fluentPut("born_ms", one.getBornTimestamp())
             .fluentPut("stored_ms", one.getStoreTimestamp())
+            .fluentPut("seen_ms", System.currentTimeMillis())
             .fluentPut("reconsume_times", one.getReconsumeTimes())
             .fluentPut("msg_id", one.getMsgId());
     }
@@ -139,7 +148,7 @@ public class JavaClient {
 
     static DefaultMQProducer producer() throws Exception {
         if (producer == null) {
-            producer = new DefaultMQProducer("producers");
+            producer = new DefaultMQProducer("producers", account);
             producer.setNamesrvAddr(names);
             producer.setMqClientApiTimeout(PATIENCE_MS);
             producer.setSendMsgTimeout(PATIENCE_MS);
@@ -148,7 +157,7 @@ public class JavaClient {
         return producer;
     }
 
-    static Object send(JSONObject command) throws Exception {
+    static Message message(JSONObject command) {
         Message message = new Message(command.getString("topic"), Base64.getDecoder().decode(command.getString("body")));
         message.setKeys(command.getString("keys"));
         message.setTags(command.getString("tags"));
@@ -168,6 +177,11 @@ public class JavaClient {
             message.setDeliverTimeMs(command.getLongValue("deliver_ms"));
         }
         message.setFlag(command.getIntValue("flag"));
+        return message;
+    }
+
+    static Object send(JSONObject command) throws Exception {
+        Message message = message(command);
         MessageQueue queue = new MessageQueue(command.getString("topic"), command.getString("broker"), command.getIntValue("queue"));
         switch (String.valueOf(command.getString("how"))) {
             case "one-way": producer().sendOneway(message, queue); return new JSONObject();
@@ -197,26 +211,37 @@ public class JavaClient {
             .fluentPut("transaction_id", sent.getTransactionId());
     }
 
-    /** A transaction whose outcome is unknown until the broker asks for it, and then to commit. */
+    /** A transaction with the outcome of the command, or that of a check. */
     static JSONObject transact(JSONObject command) throws Exception {
-        TransactionMQProducer transacting = new TransactionMQProducer("transacting-" + System.nanoTime());
+        Object outcome = LocalTransactionState.valueOf(command.getString("outcome"));
+        return result(transacting(command).sendMessageInTransaction(message(command), outcome));
+    }
+
+    /** The producer of this group, which answers checks with what its last command has for that, and prints each. */
+    static TransactionMQProducer transacting(JSONObject command) throws Exception {
+        String group = command.getString("group");
+        CHECKED.put(group, LocalTransactionState.valueOf(command.getString("check")));
+        if (TRANSACTING.containsKey(group)) {
+            return TRANSACTING.get(group);
+        }
+        TransactionMQProducer transacting = new TransactionMQProducer(group, account);
         transacting.setNamesrvAddr(names);
-        transacting.setInstanceName("transacting");
+        transacting.setInstanceName(group);
+        transacting.setMqClientApiTimeout(PATIENCE_MS);
+        transacting.setHeartbeatBrokerInterval(1_000); // from the second one on a broker asks it: the first is too early
         transacting.setSendMsgTimeout(PATIENCE_MS);
         transacting.setTransactionListener(new TransactionListener() {
-            @Override public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
-                return LocalTransactionState.UNKNOW;
+            @Override public LocalTransactionState executeLocalTransaction(Message message, Object outcome) {
+                return (LocalTransactionState) outcome;
             }
             @Override public LocalTransactionState checkLocalTransaction(MessageExt message) {
-                return LocalTransactionState.COMMIT_MESSAGE;
+                say(seen(message).fluentPut("consumer", group));
+                return CHECKED.get(group);
             }
         });
         transacting.start();
-        Message message = new Message(command.getString("topic"), Base64.getDecoder().decode(command.getString("body")));
-        if (command.containsKey("delay")) {
-            message.putUserProperty("delay", command.getString("delay"));
-        }
-        return result(transacting.sendMessageInTransaction(message, null));
+        TRANSACTING.put(group, transacting);
+        return transacting;
     }
 
     static JSONArray find(JSONObject command) throws Exception {

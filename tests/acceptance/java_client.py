@@ -14,12 +14,15 @@ from typing import Any, TypeVar
 
 import pytest
 
+from rocketmq.wire.acl import AclCredentials
 from tests.brokers.distribution import Unavailable
 from tests.brokers.java import compiled
 
 SOURCE = Path(__file__).with_name("JavaClient.java")
 LOGBACK = Path(__file__).parents[1] / "brokers" / "rocketmq-logback.xml"
 WITHIN_S = 120.0
+COMMIT, ROLLBACK, UNKNOWN = "COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"
+"""Outcomes of a transaction (`LocalTransactionState`)."""
 
 T = TypeVar("T")
 
@@ -36,6 +39,7 @@ class Seen:
     sys_flag: int
     born_ms: int
     stored_ms: int
+    seen_ms: int
     reconsume_times: int
     msg_id: str
     consumer: str = ""
@@ -50,9 +54,10 @@ class Thrown(AssertionError):
 
 
 class JavaClient:
-    """Ends with `close`, or with this process. Raises Unavailable where there is no Java."""
+    """Ends with `close`, or with this process. It signs with an `account`. Raises Unavailable where there is no
+    Java."""
 
-    def __init__(self, name_server: str, folder: Path) -> None:
+    def __init__(self, name_server: str, folder: Path, account: AclCredentials | None = None) -> None:
         options = [
             f"-Duser.home={folder}",
             f"-Drocketmq.client.localOffsetStoreDir={folder}",
@@ -60,7 +65,7 @@ class JavaClient:
             "-Drocketmq.client.rebalance.waitInterval=500",
             f"-Dcom.rocketmq.remoting.client.connect.timeout={WITHIN_S * 1000:.0f}",
         ]
-        command = [*compiled(SOURCE, folder, *options), name_server]
+        command = [*compiled(SOURCE, folder, *options), name_server, *(account or ())[:2]]
         self._log = folder / "java.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
@@ -90,10 +95,18 @@ class JavaClient:
         `batch` makes a batch of it, and `how` is `async` or `one-way`, which has no answer."""
         return dict(self.ask("send", topic=topic, body=base64.b64encode(body).decode(), **what))
 
-    def transact(self, topic: str, body: bytes, **what: Any) -> dict[str, Any]:
-        """A half message, committed when its broker asks for the outcome. `delay` is a directive of ours: Java's
-        client refuses RocketMQ's delays there."""
+    def transact(
+        self, topic: str, body: bytes, *, group: str, outcome: str = UNKNOWN, check: str = COMMIT, **what: Any
+    ) -> dict[str, Any]:
+        """A half message by the producer of this group, and its outcome; `check` is what the group's producer here
+        answers from now on, when a broker asks for outcomes that are unknown. Java's client refuses RocketMQ's delays
+        there; directives of ours are properties."""
+        what = {"properties": {}, **what, "group": group, "outcome": outcome, "check": check}
         return dict(self.ask("transact", topic=topic, body=base64.b64encode(body).decode(), **what))
+
+    def checked(self, group: str, count: int) -> list[Seen]:
+        """Half messages whose outcome the group's producer here was asked for, once they are so many at least."""
+        return self._got_by(group, count)
 
     def recall(self, topic: str, handle: str) -> str:
         """By its producer; the id."""
@@ -160,10 +173,10 @@ def by_body(seen: Iterable[Seen]) -> dict[str, Seen]:
 
 
 @contextmanager
-def java_client(name_server: str, folder: Path) -> Iterator[JavaClient]:
+def java_client(name_server: str, folder: Path, account: AclCredentials | None = None) -> Iterator[JavaClient]:
     """Skips where there can be none, and fails instead where CI is set."""
     try:
-        client = JavaClient(name_server, folder)
+        client = JavaClient(name_server, folder, account)
     except Unavailable as error:
         if os.environ.get("CI"):
             pytest.fail(f"no Java client: {error}")

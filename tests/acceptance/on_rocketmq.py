@@ -12,15 +12,14 @@ from tests.fault.server import Server
 
 def server_on(rocketmq: RocketMqAt, data_dir: Path, **settings: str) -> Server:
     """With a namespace of its own and `settings`, ready."""
-    server = Server(
-        data_dir,
-        mq__kind="rocketmq",
-        mq__bootstrap_servers=rocketmq.settings.name_servers[0],
-        namespace=f"ns{uuid4().hex[:8]}",
-        delay__topics="orders-*",
-        delay__discovery_interval="200ms",
-        **settings,
-    )
+    usual = {
+        "mq__kind": "rocketmq",
+        "mq__bootstrap_servers": rocketmq.settings.name_servers[0],
+        "namespace": f"ns{uuid4().hex[:8]}",
+        "delay__topics": "orders-*",
+        "delay__discovery_interval": "200ms",
+    }
+    server = Server(data_dir, **usual | settings)
     server.start()
     server.wait_ready()
     return server

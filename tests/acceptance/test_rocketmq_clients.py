@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,6 +108,25 @@ def test_every_way_to_ask_for_a_delay_delays_and_delivers_what_was_sent(
             assert bool(answers[way].get("handle")) == (way in due_ms), way
     assert found["level"].properties["DELAY"] == "1"
     assert found["ms"].properties["TIMER_DELAY_MS"] == "700"
+
+
+@pytest.mark.thorough  # another JVM
+def test_what_waits_when_a_client_moves_and_when_it_moves_back_is_delivered(
+    rocketmq: RocketMq, java: JavaClient, server: Server, topic: str, group: MakeGroup, tmp_path: Path
+) -> None:
+    with java_client(rocketmq.settings.name_servers[0], tmp_path) as direct:
+        sent = {
+            "level of the broker's": direct.sent(topic, b"level of the broker's", level=2, **NATIVE),
+            "timer of the broker's": direct.sent(topic, b"timer of the broker's", delay_sec=5, **NATIVE),
+            "moved": java.sent(topic, b"moved", level=2, **NATIVE),
+            "moved back": direct.sent(topic, b"moved back", delay_sec=3, **NATIVE),
+        }
+        assert waiting(server, topic) == 1
+        handle = direct.sent(topic, b"recalled", delay_sec=4, **NATIVE)["handle"]
+        java.recall(topic, handle)
+        with direct.consuming(group(), topic) as got:
+            found = by_body(got(len(sent)))
+    assert {body: one.msg_id for body, one in found.items()} == {body: one["msg_id"] for body, one in sent.items()}
 
 
 @pytest.mark.thorough  # each run has the flags in units

@@ -33,6 +33,14 @@ PORTS_PER_BROKER = 3
 """One on which it listens, the one two below (the VIP channel), and one for its replicas."""
 START_S = 120.0
 """Four to twelve on a quiet machine."""
+QUICK_CHECKS = {
+    "transactionCheckInterval": "1000",
+    "transactionTimeOut": "5000",
+    "transactionCheckMax": "1000",
+    "transactionOpBatchInterval": "100",
+}
+"""Of a broker that asks for the outcome of a transaction soon, and often; but of none that its producer is about to
+end, nor of one that has just ended, which would be committed twice."""
 HERE = Path(__file__).parent
 _SMALL = ["-XX:+UseSerialGC", "-Xss512k", "-XX:ReservedCodeCacheSize=64m", "-XX:MaxMetaspaceSize=128m"]
 _NAME_SERVER_HEAP = ["-Xms32m", "-Xmx64m"]

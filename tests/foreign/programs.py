@@ -43,9 +43,9 @@ def run(command: Sequence[str], folder: Path, **environ: str) -> None:
         raise Unavailable(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-800:]}")
 
 
-def _built(language: str, build: Callable[[Path], None]) -> Path:
-    """A copy of the sources, built where they are newer than what was built last."""
-    source, folder = HERE / language, BUILT / language
+def built(sources: str, build: Callable[[Path], None]) -> Path:
+    """A copy of a folder of sources beside this file, built where they are newer than what was built last."""
+    source, folder = HERE / sources, BUILT / sources
     folder.mkdir(parents=True, exist_ok=True)
     newest = max(path.stat().st_mtime for path in source.rglob("*") if path.is_file())
     stamp = folder / ".built"
@@ -59,17 +59,17 @@ def _built(language: str, build: Callable[[Path], None]) -> Path:
 
 
 def _go(name: str) -> list[str]:
-    folder = _built("go", lambda at: run(["go", "build", "-o", f"{at}/bin/", "./..."], at))
+    folder = built("go", lambda at: run(["go", "build", "-o", f"{at}/bin/", "./..."], at))
     return [str(folder / "bin" / name)]
 
 
 def _node(name: str) -> list[str]:
-    folder = _built("node", lambda at: run(["npm", "install", "--no-audit", "--no-fund"], at))
+    folder = built("node", lambda at: run(["npm", "install", "--no-audit", "--no-fund"], at))
     return ["node", str(folder / f"{name}.mjs")]
 
 
 def _rust() -> list[str]:
-    folder = _built("rust", lambda at: run(["cargo", "build", "--quiet"], at, CARGO_TARGET_DIR=f"{at}/target"))
+    folder = built("rust", lambda at: run(["cargo", "build", "--quiet"], at, CARGO_TARGET_DIR=f"{at}/target"))
     return [str(folder / "target" / "debug" / "foreign")]
 
 
@@ -79,15 +79,19 @@ def _python(name: str) -> list[str]:
 
 def java(version: str, program: str = "Foreign") -> list[str]:
     """The program on this version of Kafka's own client."""
-    lib = BUILT / "java" / version
-    copy_once(HERE / "java" / "pom.xml", lib, f"-Dclient.version={version}")
-    classes = BUILT / "java" / f"{version}-classes"
     source = HERE / "java" / f"{program}.java"
-    made = classes / f"{program}.class"
+    in_flight = "-Din.flight=1" if version.startswith("0.") else "-Din.flight=5"  # the first version allowed no more
+    return java_program(source, BUILT / "java" / version, f"-Dclient.version={version}", run_with=[in_flight])
+
+
+def java_program(source: Path, lib: Path, *properties: str, run_with: Sequence[str] = ()) -> list[str]:
+    """The program on the jars of the `pom.xml` beside it, with these properties, which `lib` holds."""
+    copy_once(source.with_name("pom.xml"), lib, *properties)
+    classes = lib.with_name(f"{lib.name}-classes")
+    made = classes / f"{source.stem}.class"
     if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
         run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{lib}/*", str(source)], HERE)
-    in_flight = "-Din.flight=1" if version.startswith("0.") else "-Din.flight=5"  # the first version allowed no more
-    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", in_flight, "-cp", f"{classes}:{lib}/*", program]
+    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *run_with, "-cp", f"{classes}:{lib}/*", source.stem]
 
 
 PROGRAMS: Mapping[str, Callable[[], list[str]]] = {

@@ -14,27 +14,44 @@ from random import Random
 from typing import Any, Self
 
 from delayline.questions.inquiry import Gone
+from proxy.rocketmq.sends import delays
 from rocketmq.errors import WireError
+from rocketmq.wire.acl import AclCredentials, signed
 from rocketmq.wire.batch import decode_batch, encode_batch, member
 from rocketmq.wire.codes import Request
-from rocketmq.wire.command import Command, Encoding, answer_to, encode_frame
+from rocketmq.wire.command import IS_ONE_WAY, Command, Encoding, answer_to, encode_frame
 from rocketmq.wire.headers.admin import GetRouteInfo
 from rocketmq.wire.headers.send import RecallMessage, SendMessage
 from rocketmq.wire.ids import RecallHandle
+from rocketmq.wire.properties import decode_properties
+from rocketmq.wire.stored import encode_message
 from tests.fuzz.campaign import Broken, Campaign, resident_bytes
-from tests.unit.proxy.rocketmq.scene import BROKER, BUFFER, Scene, Wire, done, message, send_of
+from tests.unit.proxy.rocketmq.scene import (
+    BROKER,
+    BUFFER,
+    CLIENT,
+    OTHER,
+    OWN,
+    Scene,
+    Wire,
+    done,
+    half_of,
+    message,
+    send_of,
+)
 from tests.unit.rocketmq.peer import PeerLink
 
 RESIDENT_MAX = 2 << 30
 ANSWER_S = 20.0
 PROPERTIES: tuple[dict[str, str], ...] = (
     {"DELAY": "1"}, {"DELAY": "x"}, {"TIMER_DELAY_MS": "5"}, {"TIMER_DELIVER_MS": "9" * 19}, {"delay": "1h"},
-    {"delay-cron": "* * * * *"}, {"delay-op": "cancel", "delay-ref": "x"}, {"TRAN_MSG": "true"}, {"a": "b"}, {},
+    {"delay-cron": "* * * * *"}, {"delay-op": "cancel", "delay-ref": "x"}, {"TRAN_MSG": "true"},
+    {"TRAN_MSG": "true", "PGROUP": "p", "delay": "1h"}, {"TRAN_MSG": "TRUE", "DELAY": "1"}, {"a": "b"}, {},
 )  # fmt: skip
 
 
 class RocketmqProxy(Campaign):
-    """The proxy in a thread of this process."""
+    """Two proxies, in threads of this process; before one of them brokers check accounts."""
 
     name = "rocketmq"
     covers = ("proxy/rocketmq/*", "rocketmq/wire/*")
@@ -45,12 +62,19 @@ class RocketmqProxy(Campaign):
         self._numbers = count(1)
 
     def __enter__(self) -> Self:
-        self.scene = Scene(self._stack, self.folder)
-        self.scene.owners = _Owners()
-        self.scene.broker.others = self._answer
-        self.scene.open()
+        self.open, self.guarded = self._scene("open"), self._scene("guarded")
+        self.guarded.guard()
+        for scene in (self.open, self.guarded):
+            scene.open()
         self.judge()
         return self
+
+    def _scene(self, name: str) -> Scene:
+        (folder := self.folder / name).mkdir()
+        scene = Scene(self._stack, folder)
+        scene.owners = _Owners()
+        scene.broker.others = self._answer
+        return scene
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -58,13 +82,17 @@ class RocketmqProxy(Campaign):
     # --- what is sent
 
     def case(self) -> str:
-        port = self.mutator.pick(of=(self.scene.port, self.scene.port + 4, self.scene.port + 4))
-        frames = b"".join(self._frame() for _ in range(self.random.choice((1, 1, 2, 20))))
-        return f"{'name server' if port == self.scene.port else 'broker'}: {self._sent(port, frames)}"
+        scene = self.mutator.pick(of=(self.open, self.guarded))
+        port = self.mutator.pick(of=(scene.port, scene.port + 4, scene.port + 4))
+        account = self.mutator.pick(of=(CLIENT, CLIENT, OTHER)) if scene is self.guarded else None
+        frames = b"".join(self._frame(account) for _ in range(self.random.choice((1, 1, 2, 20))))
+        return f"{'name server' if port == scene.port else 'broker'}: {self._sent(port, frames)}"
 
-    def _frame(self) -> bytes:
+    def _frame(self, account: AclCredentials | None) -> bytes:
         """A sound one, or changed in its payload, or with another length."""
         command = replace(self._command(), opaque=next(self._numbers), encoding=self.mutator.pick(of=tuple(Encoding)))
+        if account is not None:
+            command.fields = signed(command.fields, command.body, account)
         payload = b"".join(encode_frame(command))[4:]
         payload = self.mutator.some(payload) if self.random.random() < 0.6 else payload
         length = len(payload) if self.random.random() < 0.9 else self.mutator.pick(of=(0, -1, 2**31 - 1, 7, 1 << 20))
@@ -87,7 +115,8 @@ class RocketmqProxy(Campaign):
             case 3:
                 return Command(Request.GET_ROUTEINFO_BY_TOPIC, GetRouteInfo("orders").to_fields())
             case 4:
-                return Command(self.mutator.pick(of=(34, 11, 200_050 % 32_768, 304, 106)), {"topic": "orders"}, b"{}")
+                codes = (34, 11, 37, 39, 200_050 % 32_768, 304, 106)
+                return Command(self.mutator.pick(of=codes), {"topic": "orders"}, b"{}")
             case _:
                 return message(also=also, body=self.random.randbytes(self.random.choice((0, 9, 30_000))))
 
@@ -99,6 +128,11 @@ class RocketmqProxy(Campaign):
                 link.send_bytes(answer[:4] + self.mutator.some(answer[4:]))
             case 1:
                 link.send(Command(Request.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"}))
+                link.send_bytes(answer)
+            case 2:
+                half = encode_message(half_of(BUFFER))
+                body = half if self.random.random() < 0.5 else self.mutator.some(half)
+                link.send(Command(Request.CHECK_TRANSACTION_STATE, {"topic": "t"}, body, flag=IS_ONE_WAY))
                 link.send_bytes(answer)
             case _:
                 link.send_bytes(answer)
@@ -121,17 +155,26 @@ class RocketmqProxy(Campaign):
     def judge(self) -> None:
         if (resident := resident_bytes(os.getpid())) > RESIDENT_MAX:
             raise Broken(f"{resident >> 20} MiB resident")
-        canary = b"canary %d" % self.random.getrandbits(60)
-        with closing(Wire(self.scene.port + 4)) as client:
-            answer = client.ask(message(body=canary, DELAY="1"))
-        if answer.code != 0 or not any(canary in bodies for bodies in self._buffered()):
-            raise Broken(f"a good message was not stored: {answer}")
-        self.scene.broker.peer.seen.clear()
+        canary = message(body=b"canary %d" % self.random.getrandbits(60), DELAY="1")
+        canary.fields = signed(canary.fields, canary.body, CLIENT)
+        for scene in (self.open, self.guarded):
+            with closing(Wire(scene.port + 4)) as client:
+                answer = client.ask(canary)
+            if answer.code != 0 or not any(canary.body in bodies for bodies in self._buffered(scene)):
+                raise Broken(f"a good message was not stored: {answer}")
+            scene.broker.peer.seen.clear()
 
-    def _buffered(self) -> list[list[bytes]]:
+    def _buffered(self, scene: Scene) -> list[list[bytes]]:
         found: list[list[bytes]] = []
-        for one in self.scene.broker.peer.seen:
-            if one.fields.get("b") == BUFFER:
+        for one in scene.broker.peer.seen:
+            is_own = one.fields.get("AccessKey") == OWN.access_key
+            if scene is self.guarded and one.fields.get("b") == BUFFER and not is_own:
+                raise Broken(f"a request for the buffer in a client's name: {one}")
+            if one.fields.get("b") == BUFFER and one.code == Request.SEND_MESSAGE_V2:
+                properties = decode_properties(one.fields.get("i", ""))
+                if properties.get("TRAN_MSG") != "true" or not delays.NAMES.isdisjoint(properties):
+                    raise Broken(f"neither a batch nor a half message that a broker keeps: {one}")
+            elif one.fields.get("b") == BUFFER:
                 try:
                     found.append([bytes(each.body) for each in decode_batch(one.body)])
                 except WireError as error:

@@ -12,7 +12,7 @@ from kafkawire.protocol.messages.cluster import SaslAuthenticateResponse
 from kafkawire.protocol.messages.metadata import MetadataResponse
 from kafkawire.protocol.messages.produce import ProduceResponse
 from kafkawire.protocol.primitives import Buffer
-from proxy.endpoint import Endpoint
+from proxy.endpoint import Endpoint, as_it_came
 from proxy.kafka.produce.produces import UpstreamProduce
 from proxy.kafka.produce.rights import RightsAsked
 from proxy.kafka.produce.split import ProduceSplitter
@@ -107,11 +107,6 @@ def is_login(answer: SaslAuthenticateResponse) -> bool:
     (RFC 5802), nor has OAUTHBEARER's refusal (RFC 7628), which is JSON."""
     last = bytes(answer.auth_bytes)
     return answer.error_code == ErrorCode.NONE and (not last or last.startswith(b"v="))
-
-
-def as_it_came(payload: memoryview) -> list[Buffer]:
-    """The frame again, with its length."""
-    return [len(payload).to_bytes(4, "big"), payload]
 
 
 def answer_to(turn: Turn, body: list[Buffer]) -> list[Buffer]:

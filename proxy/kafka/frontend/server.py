@@ -6,7 +6,7 @@ from functools import partial
 from delayline.process import logs
 from kafkawire.protocol.errors import PeerError
 from proxy.connections import Connections
-from proxy.kafka.frontend.relay import Relay
+from proxy.kafka.frontend.relay import KafkaRelay
 from proxy.kafka.hub import Hub
 from proxy.listener import open_port
 from proxy.memory import keep_freed_memory
@@ -26,7 +26,9 @@ class Server:
         self._hub = hub
         self._servers: list[asyncio.Server] = []
         limited = hub.metrics.limited
-        self._connections: Connections[Relay] = Connections(hub.settings.limits, limited, hub.clock, "proxy.kafka")
+        self._connections: Connections[KafkaRelay] = Connections(
+            hub.settings.limits, limited, hub.clock, "proxy.kafka"
+        )
         self._learning: asyncio.Task[None] | None = None
         self.trouble: str | None = "the cluster has not answered yet"
 
@@ -46,7 +48,7 @@ class Server:
         self._connections.start()
 
     def _connected(self, node_id: int | None) -> asyncio.Protocol:
-        return Relay(self._hub, node_id, self._connections.began, self._connections.ended).client
+        return KafkaRelay(self._hub, node_id, self._connections.began, self._connections.ended).client
 
     async def _learn(self) -> None:
         while True:

@@ -98,7 +98,7 @@ class Inspection:
     async def _look_beside(self, partitions: list[PartitionBatch]) -> None:
         for partition in partitions:
             partition.refusal = None
-        limit = self._hub.settings.limits.plain_bytes_max
+        limit = self._hub.settings.kafka_limits.plain_bytes_max
         allowance = Allowance(limit)
         async with self._hub.looking:
             seen = await asyncio.to_thread(self._see_all, partitions, allowance)

@@ -4,15 +4,13 @@ The verdict on a record is `delayline.schedule.verdict.read_directives`', as eve
 as a whole, as a broker does it; the errors name the records that are at fault (KIP-467).
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from delayline.records.headers import ATTEMPT, RESERVED
 from delayline.schedule.directives import directive_names
 from delayline.schedule.lookalikes import lookalike, lookalikes
-from delayline.schedule.rules import Rules
-from delayline.schedule.unheeded import UnheededNames, Why
 from delayline.schedule.verdict import Immediate, Invalid, Schedule, read_directives
 from kafkawire.batch.compression import Allowance
 from kafkawire.batch.head import (
@@ -28,7 +26,8 @@ from kafkawire.batch.head import (
 )
 from kafkawire.protocol.errors import BatchError, ErrorCode, MalformedBatch, UnsupportedCompression
 from kafkawire.protocol.messages.produce import RecordError
-from proxy.kafka.produce.scan import Directives, Found, Parts, Scan, scan_batch
+from proxy.kafka.produce.scan import Directives, Parts, Scan, scan_batch
+from proxy.screening import NameScreen
 
 ZSTD_SINCE = 7
 """The version of Produce (KIP-110)."""
@@ -83,21 +82,8 @@ def directives_of(aliases: tuple[str, ...]) -> Directives:
     )
 
 
-class Screen:
-    """One for as long as the rules stay the same."""
-
-    def __init__(
-        self,
-        rules_for: Callable[[str], Rules],
-        horizon_max_ms: int,
-        *,
-        unheeded: UnheededNames | None = None,
-        refuse_unknown: bool = False,
-    ) -> None:
-        self._rules_for = rules_for
-        self._horizon_max_ms = horizon_max_ms
-        self._unheeded = unheeded
-        self._refuse_unknown = refuse_unknown
+class Screen(NameScreen):
+    """Of batches."""
 
     def look(self, topic: str, batch: Batch, now_ms: int, allowance: Allowance | None = None) -> Seen:
         """Which records are delayed is a function of their topic and bytes; `now_ms` only bounds how far ahead they
@@ -109,7 +95,8 @@ class Screen:
         errors: list[tuple[int, str]] = []
         adds = repeats = 0
         for found in scan.found:
-            if wrong := self._misnamed(topic, found, rules):
+            like = lookalikes([name for name, _ in found.directives], rules.aliases)
+            if wrong := self._misnamed(topic, like):
                 errors.append((found.place, wrong))
                 continue
             verdict = read_directives(found.directives, now_ms, rules, self._horizon_max_ms)
@@ -123,15 +110,6 @@ class Screen:
             scan.batch.check()
             check_head(batch.head)
         return Seen(scan, delayed, invalid(errors), adds, repeats)
-
-    def _misnamed(self, topic: str, found: Found, rules: Rules) -> str:
-        """What is wrong with the names of a record's headers, where that refuses it."""
-        for one in lookalikes([name for name, _ in found.directives], rules.aliases):
-            if one.nearest is not None or self._refuse_unknown:
-                return one.sentence
-            if self._unheeded is not None:
-                self._unheeded.note(topic, one.name, Why.NAME)
-        return ""
 
     def look_at_legacy(self, topic: str) -> Refusal | None:
         """Message sets older than headers hold no directives. Nor is there a way to delay them all the same."""

@@ -4,16 +4,20 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from delayline.process import logs
 from proxy.connections import Connections
 from proxy.listener import open_port
 from proxy.memory import keep_freed_memory
+from proxy.relay import Address
 from proxy.rocketmq.brokers import keep_learning
 from proxy.rocketmq.frontend.broker_traffic import BrokerTraffic
 from proxy.rocketmq.frontend.name_server_traffic import NameServerTraffic
 from proxy.rocketmq.frontend.relay import FrameRelay, Traffic
-from proxy.rocketmq.hub import Address, RocketmqHub
+from proxy.rocketmq.hub import RocketmqHub
 from proxy.rocketmq.view.ports import VIP, BrokerKey
 from rocketmq.client.connection import parse_address
+
+log = logs.get(__name__)
 
 IN_USE = "choose others with proxy.rocketmq.port"
 NAME_SERVER = "name server"
@@ -39,6 +43,8 @@ class RocketmqServer:
         def traffic(relay: FrameRelay) -> Traffic:
             return NameServerTraffic(hub, relay)
 
+        if hub.accounts.trouble is not None:
+            log.warning(hub.accounts.trouble)
         hub.brokers.serve(self._open, self._moved)
         await self._listen(hub.settings.port, NAME_SERVER, self._name_servers, traffic)
         self._connections.start()

@@ -15,12 +15,20 @@ SENDS = frozenset({int(Request.SEND_MESSAGE), int(Request.SEND_MESSAGE_V2), int(
 
 _NUMBERS = "efgh"
 """Queue id, sysFlag, time of birth, flag: no send is without them."""
-_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_INTEGERS = re.compile(r"(-?[0-9]{1,18} ){4}", re.ASCII)
 
 _INT32 = range(-(1 << 31), 1 << 31)
 
+_PREPARED = int(SysFlag.PREPARED)
+"""A plain number: `&` of an enum's member makes another member, which takes a microsecond."""
+
 TRANSACTION = "TRAN_MSG"
 """Marks a half message: `true` (`MessageConst.PROPERTY_TRANSACTION_PREPARED`)."""
+
+
+def is_half(properties: Mapping[str, str]) -> bool:
+    """Whether a single message with these is the first half of a transaction (`SendMessageProcessor.sendMessage`)."""
+    return properties.get(TRANSACTION, "").lower() == "true"
 
 
 class SendHead(NamedTuple):
@@ -74,9 +82,11 @@ class Send(NamedTuple):
         """Its code means nothing for that, nor does `1`: brokers store such a batch as one message."""
         return self.fields.get("m", "").lower() == "true"
 
-    def is_half(self, properties: Mapping[str, str]) -> bool:
-        """Whether it is the first half of a transaction. To be asked of a single message."""
-        return properties.get(TRANSACTION, "").lower() == "true" or bool(self.sys_flag & SysFlag.PREPARED)
+    @property
+    def is_flagged_as_half(self) -> bool:
+        """Brokers of today look at the property alone (`is_half`), and store what has but the flag where no consumer
+        finds it."""
+        return bool(self.sys_flag & _PREPARED)
 
     def properties(self) -> dict[str, str]:
         """Those of the header: of the one message, or of all of a batch."""
@@ -91,8 +101,8 @@ def read_send(command: Command) -> Send | None:
     """None where a broker could not read it either: it is for the broker to refuse. Hot: once for each that is looked
     at."""
     fields = _letters(command)
-    numbers = [fields.get(letter, "") for letter in _NUMBERS]
-    if "a" not in fields or "b" not in fields or not all(map(_INTEGER.fullmatch, numbers)):
+    numbers = "".join([fields.get(letter, "") + " " for letter in _NUMBERS])
+    if "a" not in fields or "b" not in fields or not _INTEGERS.fullmatch(numbers):
         return None
     flag, sys_flag = int(fields["h"]), int(fields["f"])
     return Send(command, fields, flag, sys_flag) if flag in _INT32 and sys_flag in _INT32 else None

@@ -6,6 +6,9 @@
                      └──▶ to the buffer ──▶ answered ──▶ to the client
                                                    └──▶ the rest to the topic, whose answer goes to the client
 
+A half message is answered as the broker does it: its client needs the place of the half to commit it. What it goes on
+to the buffer as is not accepted before that, nor has it a place there: it is not counted, and has no recall handle.
+
 What was read in one go for a queue is one request to its buffer, so that a client that does not wait for answers
 costs the broker fewer requests. Where the broker refuses one for what is in it, each send goes by itself.
 
@@ -133,10 +136,10 @@ class Sends:
     def _split(self, send: Send) -> SendParts | RemotingRefusal | None:
         hub = self._hub
         found = hub.splitter.split(send, hub.clock.now_ms())
+        if found is not None and (forbidden := hub.accounts.refusal(send.command, send.topic)) is not None:
+            return forbidden
         if not isinstance(found, SendParts):
             return found
-        if hub.settings.demands_accounts:
-            return RemotingRefusal(Answer.NO_PERMISSION, NOT_SIGNED)
         full = hub.full(send.topic, adds=found.buffered.adds, repeats=found.repeats)
         if full is not None:
             return RemotingRefusal(Answer.SYSTEM_ERROR, f"timer message is under flow control: {full}")
@@ -160,8 +163,8 @@ class Sends:
     # --- to the buffer
 
     def _gather(self, one: _Sender) -> None:
-        """One of which something is left for the topic goes by itself, behind those before it."""
-        if one.parts.plain is not None:
+        """One that goes by itself does so behind those before it."""
+        if one.parts.goes_alone:
             self.flush()
             self._to_buffer([one])
             return
@@ -190,20 +193,30 @@ class Sends:
             self._refuse_all(senders, unready)
             return
         try:
-            request = self._hub.splitter.request(first, [one for sender in senders for one in sender.parts.members])
+            request = self._request(senders)
         except InvalidRequest as error:
             self._refuse_all(senders, RemotingRefusal(Answer.MESSAGE_ILLEGAL, str(error)))
             return
         request.opaque = next(self._own_opaques)
-        self._link.to_server(request)
+        self._to_server(request)
         if not request.is_one_way:
             self._answers[request.opaque] = senders
             self._awaited += len(senders)
             return
         for sender in senders:
             if sender.parts.plain is not None:
-                self._link.to_server(sender.parts.plain)
+                self._to_server(sender.parts.plain)
             self._link.release(sender.paid)
+
+    def _to_server(self, request: Command) -> None:
+        """One that is not as its client has sent it."""
+        self._link.to_server(self._hub.accounts.signed(request))
+
+    def _request(self, senders: Sequence[_Sender]) -> Command:
+        """Raises InvalidRequest."""
+        first = senders[0]
+        members = [one for sender in senders for one in sender.parts.members]
+        return first.parts.half or self._hub.splitter.request(first.send, members)
 
     def _refuse_all(self, senders: Sequence[_Sender], refusal: RemotingRefusal) -> None:
         for sender in senders:
@@ -232,13 +245,13 @@ class Sends:
         """Raises Malformed."""
         stored, place = SendMessageAnswer.from_fields(answer.fields), 0
         self._hub.metrics.accepted.labels(senders[0].send.topic, "rocketmq").inc(
-            sum(sender.parts.buffered.adds for sender in senders)
+            sum(sender.parts.buffered.adds for sender in senders if sender.parts.half is None)
         )
         answers = []
         for sender in senders:
             buffered, plain = sender.parts.buffered, sender.parts.plain
             if plain is not None:
-                self._link.to_server(plain)
+                self._to_server(plain)
             else:
                 fields = {**answer.fields, **place_in(stored, place, buffered, self._broker)}
                 answers.append(readdressed(answer, sender.opaque, fields=fields))
@@ -255,9 +268,3 @@ class Sends:
         for sender in senders:
             self._link.to_client(readdressed(answer, sender.opaque, remark=remark))
             self._link.release(sender.paid)
-
-
-NOT_SIGNED = (
-    "delayed messages are not taken where brokers have access control (mq.properties has access_key): the proxy "
-    "cannot check the client's rights yet; send it over HTTP"
-)

@@ -3,6 +3,11 @@
 What goes to the buffer is the record that the HTTP API would write (`mq.rocketmq.body`), in a batch: brokers look for
 delays in single messages alone. Queue id, time of birth and group stay those of the client's request, or of the first
 of several that go together.
+
+A half message of a transaction goes by itself, as a half message for the buffer: the broker's commit stores it there,
+and its rollback nowhere. Its record is the same but for the properties that brokers add
+(`TransactionalMessageBridge.parseHalfMessageInner`), and for RocketMQ's own delays: a broker would delay the half
+message by them, and then lose it (`HookUtils.handleScheduleMessage`).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,15 +18,18 @@ from delayline.records.message import Header
 from delayline.schedule.verdict import Schedule
 from mq.rocketmq.body import ACCEPTED_BYTES_MAX, KEYS, member_of
 from mq.rocketmq.sent import sent_header
-from proxy.rocketmq.sends.request import RemotingRefusal, Send
+from proxy.rocketmq.sends import delays
+from proxy.rocketmq.sends.request import TRANSACTION, RemotingRefusal, Send, is_half
 from proxy.rocketmq.sends.screen import Delayed, SendScreen
 from rocketmq.errors import InvalidRequest, Malformed
 from rocketmq.wire.batch import BatchMember, encode_batch
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command
+from rocketmq.wire.properties import encode_properties
+from rocketmq.wire.stored import TransactionState
 
 UNIQ_KEY = "UNIQ_KEY"
-HALF = "a transactional message with a delay is not supported: send it without one, or outside of a transaction"
+FLAGGED_HALF = f"sysFlag has the bit of a half message, and {TRANSACTION} is not true"
 BATCH_BYTES_MAX = 4 << 20
 """Of a request to the buffer: a broker's default (`maxMessageSize`). Members grow by what a record adds."""
 HEADER_BYTES = 8
@@ -43,12 +51,18 @@ class Buffered(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SendParts:
     """What a send has become: `members` for the buffer, and `plain` is what is left for the topic, None where nothing
-    is. Of what is `buffered`, so many messages `repeats`."""
+    is; or else `half`, a request. Of what is `buffered`, so many messages `repeats`."""
 
     members: Sequence[BatchMember]
     plain: Command | None
     buffered: Buffered
     repeats: int
+    half: Command | None = None
+
+    @property
+    def goes_alone(self) -> bool:
+        """Whether it cannot be in one request with others."""
+        return self.plain is not None or self.half is not None
 
 
 class SendSplitter:
@@ -76,13 +90,25 @@ class SendSplitter:
         found = self._screen.look(send.topic, properties, now_ms)
         if not isinstance(found, Delayed):
             return found
-        if send.is_half(properties):
-            return RemotingRefusal(Answer.MESSAGE_ILLEGAL, HALF)
         if not properties.get(UNIQ_KEY):
             found = found._replace(properties={**found.properties, UNIQ_KEY: self._next_key()})
+        if is_half(properties):
+            return self._half(send, found)
+        if send.is_flagged_as_half:
+            return RemotingRefusal(Answer.MESSAGE_ILLEGAL, FLAGGED_HALF)
         member = self._member(found, send.command.body, send.flag, send.sys_flag)
         due_ms = found.verdict.due_ms if isinstance(found.verdict, Schedule) else None
         return _parts(send, [(found, member)], None, found.properties[UNIQ_KEY], due_ms)
+
+    def _half(self, send: Send, found: Delayed) -> SendParts:
+        """Its key stays whatever it is: clients know their transactions by it. Raises InvalidRequest."""
+        kept = {name: value for name, value in found.properties.items() if name not in _NOT_IN_HALVES}
+        member = self._member(found._replace(properties=kept), send.command.body, send.flag, send.sys_flag)
+        text = member.properties + encode_properties({UNIQ_KEY: found.properties[UNIQ_KEY], TRANSACTION: "true"})
+        flags = {"f": str(int(TransactionState.PREPARED)), "h": "0"}
+        fields = {**send.fields, **flags, "b": self._buffer_of(send.topic), "i": text}
+        command = replace(send.command, code=int(Request.SEND_MESSAGE_V2), fields=fields)
+        return replace(_parts(send, [(found, member)], None), members=(), half=command)
 
     def _batch(self, send: Send, now_ms: int) -> SendParts | RemotingRefusal | None:
         """Refused wholly where one member is. Raises InvalidRequest, Malformed."""
@@ -120,6 +146,9 @@ class SendSplitter:
             raise InvalidRequest(f"delayed messages of {len(body)} bytes; a broker takes {BATCH_BYTES_MAX} at once")
         fields = {**send.fields, "b": self._buffer_of(send.topic), "f": "0", "h": "0", "i": "", "m": "true"}
         return replace(send.command, code=int(Request.SEND_BATCH_MESSAGE), fields=fields, body=body)
+
+
+_NOT_IN_HALVES = delays.NAMES | {TRANSACTION, UNIQ_KEY}
 
 
 def _parts(

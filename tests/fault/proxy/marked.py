@@ -91,14 +91,14 @@ def _hearing(mark: Mark, handle: Callable[..., Any]) -> Callable[..., Any]:
 
 def wrap(mark: Mark) -> None:
     """Put the mark around the steps of this process."""
-    from proxy.kafka.frontend.relay import Relay
+    from proxy.kafka.frontend.relay import KafkaRelay
     from proxy.kafka.produce.buffer_topics import BufferTopics
     from proxy.kafka.produce.sequencer import Sequencer
 
-    sequencer, relay, twins = (vars(cls) for cls in (Sequencer, Relay, BufferTopics))
+    sequencer, relay, twins = (vars(cls) for cls in (Sequencer, KafkaRelay, BufferTopics))
     Sequencer.handle = _hearing(mark, sequencer["handle"])
-    Relay.ship = _around(mark, relay["ship"], "before a Produce of ours", "soon after a Produce of ours")
-    Relay.answer = _around(
+    KafkaRelay.ship = _around(mark, relay["ship"], "before a Produce of ours", "soon after a Produce of ours")
+    KafkaRelay.answer = _around(
         mark, relay["answer"], "before an answer to the client", "soon after an answer to the client"
     )
     BufferTopics.append = _around_async(

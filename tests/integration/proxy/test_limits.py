@@ -9,6 +9,7 @@ from kafkawire.batch.head import Codec
 from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.messages import cluster, produce
 from proxy.kafka.limits import KafkaLimits
+from proxy.limits import Limits
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Proxy
 from tests.integration.proxy.wire_client import WireClient
@@ -27,7 +28,7 @@ def is_served(proxy: Proxy) -> None:
 
 
 def test_unfinished_requests_of_strangers_take_no_more_than_the_budget_and_a_deadline_frees_it(proxy: Proxy) -> None:
-    limits = KafkaLimits(held_bytes_max=8 * MIB, frame_timeout_s=5)
+    limits = Limits(held_bytes_max=8 * MIB, frame_timeout_s=5)
     with proxy.open(proxy.registry, limits=limits), ExitStack() as stack:
         clients = [stack.enter_context(closing(connected(proxy))) for _ in range(6)]
         for client in clients:
@@ -42,7 +43,7 @@ def test_unfinished_requests_of_strangers_take_no_more_than_the_budget_and_a_dea
 
 
 def test_connections_of_one_address_are_bounded(proxy: Proxy) -> None:
-    with proxy.open(proxy.registry, limits=KafkaLimits(connections_per_address_max=2)), ExitStack() as stack:
+    with proxy.open(proxy.registry, limits=Limits(connections_per_address_max=2)), ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(closing(connected(proxy)))
         with closing(connected(proxy)) as third:
@@ -54,7 +55,7 @@ def test_connections_of_one_address_are_bounded(proxy: Proxy) -> None:
 
 def test_a_bomb_is_too_large_and_its_connection_goes_on(proxy: Proxy) -> None:
     bomb = with_payload(batch_of([], **NO_PRODUCER), compress(Codec.GZIP, bytes(40 * MIB), b""), GZIP, 1)
-    with proxy.open(proxy.registry, limits=KafkaLimits(plain_bytes_max=4 * MIB)):
+    with proxy.open(proxy.registry, kafka_limits=KafkaLimits(plain_bytes_max=4 * MIB)):
         proxy.make_topic(2)
         with closing(WireClient(f"127.0.0.1:{proxy.port + 1}")) as client:
             for records, code in (

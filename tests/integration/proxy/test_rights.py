@@ -54,7 +54,7 @@ def guarded(strict: "Kafka") -> Iterator[Proxy]:
     with ExitStack() as stack:
         proxy = Proxy(Place(strict, stack), stack)
         proxy.make_topic(1)
-        stack.enter_context(proxy.open(proxy.registry, limits=LIMITS))
+        stack.enter_context(proxy.open(proxy.registry, kafka_limits=LIMITS))
         yield proxy
 
 

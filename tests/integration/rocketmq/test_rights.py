@@ -4,47 +4,28 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from mq.rocketmq import RocketmqQueue, RocketmqSettings
 from rocketmq.client.client import Client
-from rocketmq.client.connection import connect
-from rocketmq.clock import MachineClock
 from rocketmq.wire.acl import AclCredentials
-from rocketmq.wire.codes import Answer
-from rocketmq.wire.command import Command
 from tests.acceptance.asking import run
+from tests.brokers import rocketmq_accounts
 from tests.brokers.distribution import Unavailable
-from tests.brokers.rocketmq import BROKER, RocketMq, started
+from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.fault.rocketmq.judge import delivered_into
 from tests.fault.server import Server, http_client
 from tests.integration.rocketmq.waiting import CLOCK, soon
 
 pytestmark = pytest.mark.thorough
 
-ROOT = AclCredentials("root", "root-secret-1")
-CREATE_USER, CREATE_ACL = 3001, 3006
-PROVIDERS = "org.apache.rocketmq.auth"
-GUARDED = {
-    "authenticationEnabled": "true",
-    "authenticationProvider": f"{PROVIDERS}.authentication.provider.DefaultAuthenticationProvider",
-    "authenticationMetadataProvider": f"{PROVIDERS}.authentication.provider.LocalAuthenticationMetadataProvider",
-    "authorizationEnabled": "true",
-    "authorizationProvider": f"{PROVIDERS}.authorization.provider.DefaultAuthorizationProvider",
-    "authorizationMetadataProvider": f"{PROVIDERS}.authorization.provider.LocalAuthorizationMetadataProvider",
-    "initAuthenticationUser": json.dumps({"username": ROOT.access_key, "password": ROOT.secret_key}),
-    "innerClientAuthenticationCredentials": json.dumps({"accessKey": ROOT.access_key, "secretKey": ROOT.secret_key}),
-}
-Rights = dict[str, list[str]]
-
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[RocketMq]:
     try:
-        with started(properties=GUARDED, credentials=ROOT) as server:
+        with rocketmq_accounts.guarded() as server:
             yield server
     except Unavailable as error:
         pytest.skip(f"no RocketMQ: {error}")
@@ -59,30 +40,11 @@ class Installation:
         self.account = AclCredentials(f"user{name}", "secret-of-a-user")
         with Client(server.settings) as client:
             client.admin.create_topic(self.topic, BROKER, 2)
-        self.rights: Rights = {
-            f"Topic:{self.namespace}*": ["All"],
-            f"Group:{self.namespace}*": ["All"],
-            "Group:CID_RMQ_SYS_client": ["Sub"],
-            f"Topic:{self.topic}": ["Pub", "Sub", "Get"],
-        }
-        user = {"username": self.account.access_key, "password": self.account.secret_key, "userType": "Normal"}
-        self._ask(CREATE_USER, {"username": self.account.access_key}, user)
+        self.rights = rocketmq_accounts.rights_of_delayline(self.namespace, self.topic)
+        rocketmq_accounts.create_account(server, self.account)
 
-    def grant(self, rights: Rights) -> None:
-        subject = f"User:{self.account.access_key}"
-        entries = [
-            {"resource": resource, "actions": actions, "decision": "Allow"}
-            for resource, actions in rights.items()
-            if actions
-        ]
-        policies = [{"policyType": "Custom", "entries": entries}]
-        self._ask(CREATE_ACL, {"subject": subject}, {"subject": subject, "policies": policies})
-
-    def _ask(self, code: int, fields: dict[str, str], body: dict[str, Any]) -> None:
-        connection = connect(self.server.broker.address, self.server.settings, MachineClock())
-        with closing(connection):
-            answer = connection.ask(Command(code, fields, body=json.dumps(body).encode()))
-            assert answer.code == Answer.SUCCESS, answer.remark
+    def grant(self, rights: rocketmq_accounts.Rights) -> None:
+        rocketmq_accounts.grant(self.server, self.account, rights)
 
     @property
     def settings(self) -> dict[str, str]:

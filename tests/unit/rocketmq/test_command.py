@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
+import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -39,6 +41,35 @@ def test_frames_come_out_whole_however_the_stream_is_torn(sent: list[Command], d
         at += size
     assert found == [one.opaque for one in sent]
     assert not splitter.unfinished
+
+
+_ODD: st.SearchStrategy[Any] = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from([1 << 31, -1 << 31, (-1 << 31) - 1])
+    | st.text(max_size=3)
+    | st.just([])
+)
+_HEADERS = st.fixed_dictionaries(
+    {"code": st.integers(0, 400) | _ODD},
+    optional={
+        **dict.fromkeys(("opaque", "flag", "version"), st.integers(0, 9) | _ODD),
+        **dict.fromkeys(("language", "more"), st.sampled_from(["JAVA", "GO"]) | _ODD),
+        "extFields": st.dictionaries(st.text(max_size=2), st.text(max_size=3) | _ODD, max_size=3) | _ODD,
+    },
+)
+
+
+@given(_HEADERS)
+@settings(max_examples=examples(400))
+def test_a_header_is_read_alike_whether_or_not_all_of_it_is_as_java_writes_it(header: dict[str, Any]) -> None:
+    def read(header: dict[str, Any]) -> Command | type[Malformed]:
+        try:
+            return decode_frame(framed(json.dumps(header).encode()))
+        except Malformed:
+            return Malformed
+
+    assert read(header) == read({**header, "remark": False})
 
 
 @given(st.binary(max_size=200), st.sampled_from([0, 1]))

@@ -1,10 +1,12 @@
 """A proxy in a thread, before a scripted name server and a scripted broker."""
 
+import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -19,12 +21,14 @@ from mq.contract import Append, LogRecord, Position
 from mq.errors import OffsetOutOfRange, QueueError
 from mq.rocketmq.naming import WireNames
 from proxy.limits import Limits
+from proxy.rocketmq.accounts import Account
 from proxy.rocketmq.frontend.server import RocketmqServer
 from proxy.rocketmq.hub import open_hub
 from proxy.rocketmq.metrics import RocketmqProxyMetrics
 from proxy.rocketmq.settings import RocketmqProxySettings
 from rocketmq.client.settings import ClientSettings
 from rocketmq.errors import WireError
+from rocketmq.wire.acl import AclCredentials
 from rocketmq.wire.batch import decode_batch
 from rocketmq.wire.bodies import BrokerAddresses, QueueRange, Route, encode_cluster, encode_route
 from rocketmq.wire.codes import Answer, Request
@@ -32,6 +36,7 @@ from rocketmq.wire.command import Command, answer_to, decode_frame, encode_frame
 from rocketmq.wire.frames import FrameSplitter
 from rocketmq.wire.headers.send import SendMessageAnswer, SendMessageV2
 from rocketmq.wire.properties import encode_properties
+from rocketmq.wire.stored import StoredMessage
 from tests.ports import free_range
 from tests.unit.rocketmq.peer import PeerLink, ScriptedPeer
 
@@ -39,6 +44,10 @@ BROKER = "broker-a"
 BUFFER = "ns%buffer%orders"
 CLOCK = SystemClock()
 WITHIN_S = 10.0
+OWN = AclCredentials("delayline", "own-secret")
+CLIENT = AclCredentials("orders-service", "client-secret")
+OTHER = AclCredentials("mails-service", "other-secret")
+"""Accounts: Delayline's, a client's with the right to send to `orders`, and one without."""
 
 
 class Queue:
@@ -124,6 +133,16 @@ def send_of(topic: str, body: bytes, queue_id: int = 1, properties: str = "", **
     fields = {"sys_flag": 0, "flag": 0, "born_timestamp": 5, "producer_group": "p", **more}
     header = SendMessageV2(topic=topic, queue_id=queue_id, properties=properties, broker=BROKER, **fields)
     return Command(code, header.to_fields(), body, opaque=7)
+
+
+def half_of(topic: str, sent: str | None = "9 769") -> StoredMessage:
+    """A half message for this topic, as a broker asks for its outcome."""
+    properties = {"REAL_TOPIC": topic, "REAL_QID": "1", "UNIQ_KEY": "K1", "PGROUP": "p", "delay": "1h"}
+    text = encode_properties(properties | ({} if sent is None else {"delayline-sent": sent}))
+    return StoredMessage(
+        *(topic, 1, 3, 900, b"packed", text.encode(), 0, 0, 5, b"\x7f\0\0\1", 5),
+        *(1_000, b"\x7f\0\0\1", 6, 0, 0, 0),
+    )
 
 
 class Broker:
@@ -220,6 +239,13 @@ class Scene:
             record_bytes_max=1 << 20,
             limits=Limits(),
         )
+
+    def guard(self) -> None:
+        """Where brokers check accounts. To be called before `open`."""
+        client = ClientSettings(self.settings.client.name_servers, OWN)
+        rights = ((CLIENT, "orders.*"), (OTHER, "mails"))
+        accounts = tuple(Account(one.access_key, one.secret_key, re.compile(topics)) for one, topics in rights)
+        self.settings = replace(self.settings, client=client, accounts=accounts)
 
     def open(self) -> "Scene":
         self.stack.enter_context(self._opened())

@@ -12,8 +12,6 @@ from delayline.questions.inquiry import Found, Gone, OwnerUnavailable, Resolutio
 from delayline.records.message import MessageId, Shard
 from delayline.records.record import decode_body, encode_body
 from mq.contract import LogRecord
-from rocketmq.client.settings import ClientSettings
-from rocketmq.wire.acl import AclCredentials
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import IS_ONE_WAY, Command
 from rocketmq.wire.headers.send import RecallMessage
@@ -144,12 +142,6 @@ def test_a_handle_of_a_record_that_is_no_message_is_refused(scene: Scene, body: 
 def test_a_handle_of_rocketmqs_own_is_for_the_broker(scene: Scene, asked: Command) -> None:
     assert answered(scene, Owners([]), asked).opaque == 4
     assert [one.code for one in scene.broker.peer.seen] == [Request.RECALL_MESSAGE]
-
-
-def test_where_brokers_check_accounts_recalls_are_refused(scene: Scene) -> None:
-    servers = scene.settings.client.name_servers
-    scene.settings = replace(scene.settings, client=ClientSettings(servers, AclCredentials("a", "s")))
-    assert answered(scene, Owners([])).code == Answer.NO_PERMISSION
 
 
 def test_a_one_way_recall_is_carried_out_without_an_answer(scene: Scene) -> None:

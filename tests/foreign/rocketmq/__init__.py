@@ -1,0 +1,1 @@
+"""Clients of RocketMQ from packages, through the RocketMQ proxy."""
