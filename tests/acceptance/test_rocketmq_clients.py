@@ -112,7 +112,7 @@ def test_every_way_to_ask_for_a_delay_delays_and_delivers_what_was_sent(
 
 @pytest.mark.thorough  # another JVM
 def test_what_waits_when_a_client_moves_and_when_it_moves_back_is_delivered(
-    rocketmq: RocketMq, java: JavaClient, server: Server, topic: str, group: MakeGroup, tmp_path: Path
+    rocketmq: RocketMqAt, java: JavaClient, server: Server, topic: str, group: MakeGroup, tmp_path: Path
 ) -> None:
     with java_client(rocketmq.settings.name_servers[0], tmp_path) as direct:
         sent = {
