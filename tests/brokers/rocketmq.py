@@ -34,7 +34,7 @@ PORTS_PER_BROKER = 3
 START_S = 120.0
 """Four to twelve on a quiet machine."""
 QUICK_CHECKS = {
-    "transactionCheckInterval": "1000",
+    "transactionCheckInterval": "3000",
     "transactionTimeOut": "5000",
     "transactionCheckMax": "1000",
     "transactionOpBatchInterval": "100",
