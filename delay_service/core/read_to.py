@@ -5,10 +5,11 @@ _UNKNOWN = 1 << 63
 
 
 class ReadTo:
-    """`end` is an offset. A lapse holds it (`delay_service.worker.lapses`)."""
+    """`end` is an offset. A lapse holds it (`delay_service.worker.lapses`): what has been read to its end is behind it
+    again then. `recorded` is the end as the takeover has found it: behind that, all decisions are this owner's."""
 
     def __init__(self, end: int) -> None:
-        self.end = self._before = end
+        self.recorded = self.end = self._before = end
 
     def hold(self) -> None:
         """More may have been stored: nothing is delivered before `until`."""

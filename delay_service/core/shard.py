@@ -189,7 +189,7 @@ class Shard:
             case Decision(ended):
                 for key in ended:
                     # rule decision-ended: what a decision names has ended: delivered twice.
-                    self._end_by_decision(key)
+                    self._end_by_decision(key, offset)
             case RulesChange(rules):
                 self._rules.change(offset, rules)
         # rule row-once: below O the row has been written: twice in the audit.
@@ -231,10 +231,12 @@ class Shard:
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
         self.messages.moving.pop(origin or "")  # not before it is indexed: there may be no room
 
-    def _end_by_decision(self, key: Key) -> None:
-        """A decision that we read ends `key`. Behind the recorded end it is our own word, read back: `committed`
-        has done it, or is about to."""
-        if not self.caught_up:
+    def _end_by_decision(self, key: Key, offset: int) -> None:
+        """A decision that we read at `offset` ends `key`. Behind the end that was recorded at the takeover it is our
+        own word, read back: `committed` has done it, or is about to."""
+        # rule own-decision: after a lapse, too, or the commit would take the record from the index a second time: the
+        # counts of what is pending would be too low, and L would pass a pending record: lost.
+        if offset < self.read_to.recorded:
             self._index.discard(key)
             # rule late-decided: a record that has ended would hold O back for ever.
             self._late.forget(key.offset)

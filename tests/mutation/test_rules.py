@@ -13,13 +13,23 @@ from tests.mutation.rules import Rule, TagError, find, rules, rules_in
 from tests.proxy_model.mutants import MUTANTS as OF_THE_GATE
 from tests.simulation.mutants import MUTANTS as OF_THE_CORE
 from tests.test_tidy import ROOT
+from tests.unit.delay_service.core.test_shard import MUTANTS as OF_SHARDS
 from tests.unit.delay_service.core.test_takeover import MUTANTS as OF_CLAIMS
 from tests.unit.delay_service.worker.test_acquisition_mutants import MUTANTS as OF_TAKEOVERS
 from tests.unit.delay_service.worker.test_lapses import MUTANTS as OF_LAPSES
 from tests.unit.mq.rocketmq.test_mutants import MUTANTS as OF_ROCKETMQ
 from tests.wire_model.mutants import MUTANTS as OF_THE_MACHINE
 
-MUTANTS = (*OF_THE_CORE, *OF_THE_GATE, *OF_THE_MACHINE, *OF_TAKEOVERS, *OF_LAPSES, *OF_CLAIMS, *OF_ROCKETMQ)
+MUTANTS = (
+    *OF_THE_CORE,
+    *OF_THE_GATE,
+    *OF_THE_MACHINE,
+    *OF_TAKEOVERS,
+    *OF_LAPSES,
+    *OF_SHARDS,
+    *OF_CLAIMS,
+    *OF_ROCKETMQ,
+)
 NAMING_MAX = 38
 """Mutants that name something which the tagged statement does not: a rename breaks these, so there are few."""
 WHY_WORDS_MIN = 4

@@ -25,3 +25,10 @@ def test_where_the_log_cannot_be_read_it_is_as_before() -> None:
     read_to.hold()
     read_to.until()
     assert read_to.end == 7
+
+
+def test_what_the_takeover_has_recorded_stays() -> None:
+    read_to = ReadTo(7)
+    read_to.hold()
+    read_to.until(9)
+    assert read_to.recorded == 7

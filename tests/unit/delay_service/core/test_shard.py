@@ -20,6 +20,8 @@ from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import ShardBatch
 from store.index import ShardIndex
 from store.memory import MemoryIndex
+from tests.mutation.mutant import Mutant, load
+from tests.mutation.operators import always
 from tests.unit.delay_service.harness import NAMES
 
 ORDERS = ShardId("orders", "0")
@@ -57,6 +59,7 @@ class Life(RuleBasedStateMachine):
         self.pending: set[Key] = set()
         self.delivered: list[Key] = []
         self.taken: list[Key] | None = None
+        self.written: list[bytes] | None = None  # by a commit whose answer has not come
 
     @rule(due_ms=st.integers(1, 50))
     def a_record_is_read(self, due_ms: int) -> None:
@@ -64,11 +67,26 @@ class Life(RuleBasedStateMachine):
         self.core.ingest([record(offset, due_ms)], self.now_ms)
         self.pending.add(Key(due_ms, offset))
 
+    @precondition(lambda self: self.delivered)
+    @rule(before_ms=st.integers(0, 5))
+    def late_records_are_read(self, before_ms: int) -> None:
+        """Of two, a batch may take one: what is decided of it is written into the log."""
+        for _ in range(2):
+            self.a_record_is_read(max(1, max(self.delivered).due_ms - before_ms))
+
     @rule(later_ms=st.integers(1, 20))
     def time_goes_on(self, later_ms: int) -> None:
         self.now_ms += later_ms
 
-    @precondition(lambda self: self.taken is None)
+    @rule()
+    def the_worker_has_not_run_for_a_while(self) -> None:
+        self.core.read_to.hold()
+
+    @rule()
+    def the_end_of_the_log_is_found(self) -> None:
+        self.core.read_to.until(self.core.position)
+
+    @precondition(lambda self: self.taken is None and self.core.caught_up)
     @rule(records_max=st.integers(1, 3))
     def a_batch_is_taken(self, records_max: int) -> None:
         due = sorted(key for key in self.pending if key.due_ms <= self.now_ms)[:records_max]
@@ -76,16 +94,25 @@ class Life(RuleBasedStateMachine):
         assert offsets_in(batch) == [key.offset for key in due]
         self.taken = due if batch is not None else None
 
+    @precondition(lambda self: self.core.in_flight is not None and self.written is None)
+    @rule()
+    def it_is_written_and_read_back(self) -> None:
+        assert self.core.in_flight is not None
+        self.written = list(self.core.in_flight.batch.appends)
+        for body in self.written:
+            self.core.ingest([(self.core.position, self.now_ms, body)], self.now_ms)
+
     @precondition(lambda self: self.taken is not None)
     @rule()
     def it_is_committed(self) -> None:
         self.core.committed()
         assert self.taken is not None
+        self.written = None
         self.delivered += self.taken
         self.pending -= set(self.taken)
         self.taken = None
 
-    @precondition(lambda self: self.taken is not None)
+    @precondition(lambda self: self.taken is not None and self.written is None)
     @rule()
     def it_fails(self) -> None:
         self.core.aborted()
@@ -148,6 +175,22 @@ def test_a_record_that_is_read_when_delivery_has_passed_its_key_keeps_the_cursor
     assert (offsets_in(batch), batch.cursor.next_offset) == ([1], 3)
 
 
+def test_a_decision_of_its_own_that_is_read_back_in_a_lapse_is_left_to_the_commit() -> None:
+    core, index = shard()
+    core.ingest([record(0, 50)], 0)
+    take(core, 60)
+    core.committed()
+    core.ingest([record(1, 45), record(2, 40)], 60)
+    batch = take(core, 60, records_max=1)
+    assert batch is not None
+    assert (offsets_in(batch), batch.cursor.next_offset, len(batch.appends)) == ([2], 1, 1)
+    core.read_to.hold()
+    core.ingest([(3, 60, batch.appends[0])], 60)
+    assert index.keys(BEFORE_ALL, MANY_RECORDS) == [Key(40, 2), Key(45, 1)]
+    core.committed()
+    assert index.keys(BEFORE_ALL, MANY_RECORDS) == [Key(45, 1)]
+
+
 def test_a_record_that_is_read_twice_is_a_bug() -> None:
     core, _ = shard()
     core.ingest([record(0, 1)], 0)
@@ -159,3 +202,19 @@ def test_a_batch_can_end_only_while_one_is_in_flight() -> None:
     core, _ = shard()
     with pytest.raises(Bug, match="no batch is in flight"):
         core.committed()
+
+
+MUTANTS = (
+    Mutant(
+        "a decision of its own that is read back is taken for an earlier owner's",
+        "own-decision",
+        always,
+    ),
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.broken for mutant in MUTANTS])
+def test_a_rule_that_is_broken_is_noticed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.Shard", load(mutant, (mutant.module,))[mutant.module].Shard)
+    with pytest.raises(AssertionError):
+        test_a_decision_of_its_own_that_is_read_back_in_a_lapse_is_left_to_the_commit()
