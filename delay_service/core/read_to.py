@@ -5,8 +5,8 @@ _UNKNOWN = 1 << 63
 
 
 class ReadTo:
-    """`end` is an offset. A lapse holds it (`delay_service.worker.lapses`): what has been read to its end is behind it
-    again then. `recorded` is the end as the takeover has found it: behind that, all decisions are this owner's."""
+    """`end` is an offset. A lapse holds it (`delay_service.worker.lapses`), and a log that was read to its end is not
+    any more. `recorded` is the end as the takeover has found it: behind that, all decisions are this owner's."""
 
     def __init__(self, end: int) -> None:
         self.recorded = self.end = self._before = end

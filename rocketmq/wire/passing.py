@@ -49,13 +49,19 @@ class PassingSplitter:
         """How many frames have begun: numbers the one that is not complete."""
 
     @property
+    def is_within(self) -> bool:
+        """Whether what has been yielded ends in the midst of a frame that passes."""
+        return self._passing > 0
+
+    @property
     def unfinished(self) -> bool:
         """Whether a frame has begun and is not complete."""
         return bool(self._held or self._passing)
 
     def feed(self, data: bytes) -> Iterator[Passing | Wanted]:
-        """What `data` completes, in order, as slices of it. To be iterated to the end before the next. Raises
-        FrameTooLarge and Malformed, behind what stands before that frame."""
+        """What `data` completes, in order, as slices of it. To be iterated to the end before the next. The rest of a
+        frame that has passed in part comes by itself. Raises FrameTooLarge and Malformed, behind what stands before
+        that frame."""
         view = memoryview(data)
         if self._missing:
             self._held += view[: self._missing]
@@ -73,6 +79,9 @@ class PassingSplitter:
         """Hot: once for each read of a socket, and its loop once for each frame: 0.7 us, beside `wants`."""
         size, run_at, at = len(view), 0, min(self._passing, len(view))
         self._passing -= at
+        if at:
+            yield Passing(view[:at])
+            run_at = at
         trouble: WireError | None = None
         try:
             while at + _LENGTHS.size <= size:

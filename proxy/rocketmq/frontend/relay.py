@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from proxy.endpoint import as_it_came
 from proxy.relay import Address, Relay
+from proxy.rocketmq.frontend.outlet import Outlet
 from proxy.rocketmq.sends.sender import Paid
 from rocketmq.errors import FrameTooLarge, RocketmqError
 from rocketmq.wire.command import Command, encode_frame
@@ -20,6 +21,7 @@ from rocketmq.wire.passing import Passing, PassingSplitter
 if TYPE_CHECKING:
     from proxy.rocketmq.hub import RocketmqHub
 
+BEHIND_AN_ANSWER = "behind an answer"
 QUIET_S = 0.3
 """With no answer for so long, a proxy that stops takes a client's requests as answered: others are pulls that
 wait."""
@@ -69,6 +71,8 @@ class FrameRelay(Relay["RocketmqHub"]):
         bytes_max = hub.settings.frame_bytes_max
         self._requests = PassingSplitter(self._wants_request, bytes_max)
         self._answers = PassingSplitter(lambda head, _: self._traffic.wants_answer(head), bytes_max)
+        self._to_server = Outlet(self._server, lambda _: None)  # bounded by what is under way, and paid for
+        self._to_client = Outlet(self.client, self._behind_an_answer)
         self._paid: deque[Paid] = deque()  # of frames that are gathered, in order
         self._has_heard = False  # from the server, since the last look
 
@@ -104,7 +108,9 @@ class FrameRelay(Relay["RocketmqHub"]):
         try:
             for one in self._requests.feed(data):
                 if isinstance(one, Passing):
-                    self._server.write([one.data])
+                    if is_within := self._requests.is_within:
+                        self._traffic.flush()  # or it would wait for the rest of this frame
+                    self._to_server.pass_on(one.data, is_within=is_within)
                 else:
                     self._traffic.request(one.payload, self._paid.popleft())
         finally:
@@ -123,7 +129,7 @@ class FrameRelay(Relay["RocketmqHub"]):
         self._has_heard = True
         for one in self._answers.feed(data):
             if isinstance(one, Passing):
-                self.client.write([one.data])
+                self._to_client.pass_on(one.data, is_within=self._answers.is_within)
             else:
                 self._traffic.answer(one.payload)
 
@@ -131,15 +137,19 @@ class FrameRelay(Relay["RocketmqHub"]):
 
     def pass_on(self, payload: memoryview) -> None:
         """A client's frame, as it came."""
-        self._server.write(as_it_came(payload))
+        self._to_server.write(as_it_came(payload))
 
     def pass_back(self, payload: memoryview) -> None:
         """A server's frame, as it came."""
-        self.client.write(as_it_came(payload))
+        self._to_client.write(as_it_came(payload))
 
     def to_server(self, command: Command) -> None:
-        self._server.write(encode_frame(command))
+        self._to_server.write(encode_frame(command))
 
     def to_client(self, *commands: Command) -> None:
         """All at once."""
-        self.client.write([part for command in commands for part in encode_frame(command)])
+        self._to_client.write([part for command in commands for part in encode_frame(command)])
+
+    def _behind_an_answer(self, is_full: bool) -> None:
+        """Whether so many answers of the proxy wait behind one of the server that no more is read."""
+        (self.client.hold if is_full else self.client.release)(BEHIND_AN_ANSWER)
