@@ -9,7 +9,7 @@ from rocketmq.wire.batch import BatchMember
 from tests.fault.kafka.processes import Disk, Worker
 from tests.fault.rocketmq.gate import Aim, Gate
 from tests.fault.rocketmq.ghosts import ghosts
-from tests.fault.rocketmq.scene import Scene
+from tests.fault.rocketmq.scene import Installation
 
 KILLS = "SIGKILL of a worker"
 FREEZES = "SIGSTOP of a worker until its broker has given it up"
@@ -36,7 +36,7 @@ def kills(aim: Aim) -> str:
 class Nemesis:
     """Deeds, one at a time. `gates` are those before the brokers, by name."""
 
-    def __init__(self, scene: Scene, random: Random, gates: Mapping[str, Gate] | None = None) -> None:
+    def __init__(self, scene: Installation, random: Random, gates: Mapping[str, Gate] | None = None) -> None:
         self._scene = scene
         self._random = random
         self._gates = gates or {}
