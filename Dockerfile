@@ -1,7 +1,7 @@
 # Two images:
 #
-#     docker build --target service   -t delayline:0.1.0 .             # serve, api, worker, proxy kafka
-#     docker build --target reconcile -t delayline-reconcile:0.1.0 .   # the reconcile job, with the Java it needs
+#     docker build --target service   -t delayline:0.2.0 .             # serve, api, worker, proxy kafka
+#     docker build --target reconcile -t delayline-reconcile:0.2.0 .   # the reconcile job, with the Java it needs
 #
 # .dockerignore limits the context to the program and its pinned requirements.
 

@@ -27,6 +27,7 @@ from delay_service.worker.decisions import Decisions
 from delay_service.worker.loop import Worker
 from delay_service.worker.metrics import WorkerMetrics
 from delay_service.worker.settings import WorkerSettings
+from delay_service.worker.timer_metrics import TimerMetrics
 from delayline import __version__
 from delayline.clock import Clock
 from delayline.config import Settings
@@ -225,6 +226,8 @@ def _worker_thread(
     clock: Clock,
 ) -> WorkerThread:
     metrics = WorkerMetrics(registry, history, decisions, clock)
+    if settings.mq.kind == "rocketmq":
+        TimerMetrics(registry, metrics.families)
 
     def open_worker() -> Worker:
         writer = Names(settings.namespace).worker(str(uuid.uuid4()))

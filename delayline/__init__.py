@@ -3,4 +3,4 @@
 Everything here means the same to the HTTP API, the wire proxies, the delay service and the reconcile job.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,5 +1,6 @@
-"""What the screens of both protocols do about names in a message to a topic that takes delays."""
+"""What both protocols do about names of directives, and names that are like one."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
@@ -9,6 +10,27 @@ from delayline.schedule.unheeded import UnheededNames, Why
 
 REMEMBERED = 1000
 """Topics whose rules are at hand."""
+
+FIRST, EVERY = 16, 64
+TOPICS_MAX = 1000
+"""Per connection; what is sent to more is looked at no more."""
+
+
+class Sample:
+    """Of what a connection sends to topics that take no delays, what is looked at for directives: the first ones of a
+    topic and then one in `EVERY`. Applications use the names that they mean from the first one on, and a user who
+    forgets to name a topic makes the mistake with every message."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[str] = Counter()
+
+    def has(self, topic: str) -> bool:
+        """Asked once for each that is sent. Hot."""
+        number = self._seen[topic]
+        if number == 0 and len(self._seen) >= TOPICS_MAX:
+            return False
+        self._seen[topic] = number + 1
+        return number < FIRST or number % EVERY == 0
 
 
 class NameScreen:

@@ -5,8 +5,8 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import hypothesis
 import pytest
@@ -18,9 +18,10 @@ from tests.tiers import Collected, collected
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
-    from tests.brokers.kafka import Kafka
-    from tests.brokers.rocketmq import RocketMq
+    from tests.brokers.kafka import Kafka, KafkaAt
+    from tests.brokers.rocketmq import RocketMq, RocketMqAt
     from tests.sharing import FromBothEnds
 
 hypothesis.settings.register_profile("any pace", deadline=None)
@@ -58,8 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """`-n auto`: one more than there are processors, because mostly one waits, for a broker, a kill or a due instant.
-    `-n logical`, for what never waits, and where CI is set: as many as there are."""
-    return len(os.sched_getaffinity(0)) + (config.option.numprocesses == "auto" and not os.environ.get("CI"))
+    `-n logical`, for what never waits: as many as there are."""
+    return len(os.sched_getaffinity(0)) + (config.option.numprocesses == "auto")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -72,6 +73,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "From
     return FromBothEnds(config, log)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: "WorkerController") -> None:
+    """Before a process for tests is started, be it in the place of one that has ended."""
+    from tests.brokers.shared import lender_of
+
+    node.workerinput["brokers"] = lender_of(node.config).address
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """What fails is printed at once: a run may be ended from outside before its last line."""
@@ -82,10 +91,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @contextmanager
 def started(make: "Callable[[], Broker]") -> "Iterator[Broker]":
     """The broker that `make` makes. Skips where there can be none, and fails instead where CI is set."""
+    with required(), closing(make()) as broker:
+        broker.start()
+        yield broker
+
+
+@contextmanager
+def required() -> Iterator[None]:
+    """Where a broker cannot be had, skips, and fails instead where CI is set."""
     try:
-        with closing(make()) as broker:
-            broker.start()
-            yield broker
+        yield
     except Unavailable as error:
         if os.environ.get("CI"):
             pytest.fail(f"no broker: {error}")
@@ -104,21 +119,24 @@ def logging_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> "Iterator[Kafka]":
-    """One Kafka node for the whole session."""
-    from tests.brokers.kafka import Kafka
-
-    with started(Kafka) as broker:
-        yield broker
+def kafka(request: pytest.FixtureRequest) -> "Iterator[KafkaAt]":
+    """One Kafka node for the whole run."""
+    yield from _shared(request.config, "kafka")
 
 
 @pytest.fixture(scope="session")
-def rocketmq() -> "Iterator[RocketMq]":
-    """A name server and a broker of RocketMQ for the whole session."""
-    from tests.brokers.rocketmq import RocketMq
+def rocketmq(request: pytest.FixtureRequest) -> "Iterator[RocketMqAt]":
+    """A name server and a broker of RocketMQ for the whole run."""
+    yield from _shared(request.config, "rocketmq")
 
-    with started(RocketMq) as server:
-        yield server
+
+def _shared(config: pytest.Config, kind: str) -> Iterator[Any]:
+    """From the process that distributes the tests, where there are several."""
+    from tests.brokers.shared import KINDS, borrowed
+
+    with required(), ExitStack() as own:
+        worker = getattr(config, "workerinput", None)
+        yield KINDS[kind](own) if worker is None else borrowed(worker["brokers"], kind)
 
 
 @pytest.fixture(scope="session")

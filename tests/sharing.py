@@ -2,7 +2,7 @@
 
 At one end stand modules that mostly wait, for brokers, kills and due instants; at the other those that keep a
 processor busy. Workers take from one end or the other, by their number, so that who waits leaves a processor to who
-computes, and of what is started once per worker (Kafka, Spark) there is mostly one. What is left when they meet are
+computes, and of what is started once per worker (Spark) there is mostly one. What is left when they meet are
 the small modules of the middle: nobody ends long before the others.
 """
 

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from cli.main import app
-from tests.test_tidy import ROOT, pages, product, tracked, tree
+from tests.test_tidy import ROOT, nodes, pages, product, tracked
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
 
@@ -65,9 +65,7 @@ broker, side or tier."""
 
 def classes() -> list[tuple[str, str]]:
     """Module and name."""
-    return [
-        (name, node.name) for name in product() for node in ast.walk(tree(name)) if isinstance(node, ast.ClassDef)
-    ]
+    return [(name, node.name) for name in product() for node in nodes(name) if isinstance(node, ast.ClassDef)]
 
 
 def found_in(text: str, *words: re.Pattern[str]) -> list[str]:
@@ -82,10 +80,8 @@ def _prose(page: str) -> str:
 
 def _texts(name: str) -> Iterator[tuple[int, str]]:
     """Texts of a module that a user may see: all but docstrings."""
-    silent = {
-        id(node.value) for node in ast.walk(tree(name)) if isinstance(node, ast.Expr)
-    }  # a text that is a statement
-    for node in ast.walk(tree(name)):
+    silent = {id(node.value) for node in nodes(name) if isinstance(node, ast.Expr)}  # a text that is a statement
+    for node in nodes(name):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
             yield node.lineno, node.value
 
@@ -120,7 +116,7 @@ def test_errors_and_other_texts_name_who_does_what() -> None:
 
 def _docstrings(name: str) -> Iterator[str]:
     """Those of modules, classes and functions, and the texts below attributes."""
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value.value
 
@@ -206,7 +202,7 @@ def test_no_two_modules_of_a_package_share_the_name_of_a_class() -> None:
 
 
 def _identifiers(name: str) -> Iterator[str]:
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         if isinstance(node, ast.Name):
             yield node.id
         elif isinstance(node, ast.arg):

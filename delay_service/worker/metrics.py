@@ -110,6 +110,11 @@ class WorkerMetrics(Collector):
     def group_topic_refused(self, topic: str) -> None:
         self._group_topics.labels(topic).inc()
 
+    def families(self) -> Iterator[Metric]:
+        """All that is read on a scrape, and what has ended."""
+        yield from self.collect()
+        yield from self._finished.collect()
+
     # --- prometheus_client.registry.Collector
 
     def collect(self) -> Iterator[Metric]:

@@ -65,7 +65,7 @@ public class JavaClient {
             try {
                 say(JSONObject.of("answer", obey(JSON.parseObject(line))));
             } catch (Exception error) {
-                say(JSONObject.of("error", error.toString()));
+                say(JSONObject.of("error", error.getCause() == null ? error.toString() : error + " because of " + error.getCause()));
             }
         }
         Runtime.getRuntime().halt(0);

@@ -11,7 +11,7 @@ from tests.acceptance.on_kafka import make_topic, settings_of
 from tests.fault.server import Server
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 MakeServer = Callable[..., Server]
 
@@ -51,14 +51,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def topic(kafka: "Kafka") -> str:
+def topic(kafka: "KafkaAt") -> str:
     name = f"orders-{uuid4().hex[:8]}"
     make_topic(kafka, name)
     return name
 
 
 @pytest.fixture
-def running(kafka: "Kafka", make_server: MakeServer) -> Callable[..., list[Server]]:
+def running(kafka: "KafkaAt", make_server: MakeServer) -> Callable[..., list[Server]]:
     """Servers of one installation on the session's broker, by their commands, ready."""
 
     def run_all(*commands: str, **more: str) -> list[Server]:

@@ -8,12 +8,12 @@ import httpx
 from tests.acceptance.asking import HTTP
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 PARTITIONS = 2
 
 
-def make_topic(kafka: "Kafka", topic: str) -> None:
+def make_topic(kafka: "KafkaAt", topic: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     config = {"message.timestamp.type": "LogAppendTime"}
@@ -21,7 +21,7 @@ def make_topic(kafka: "Kafka", topic: str) -> None:
     admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result()
 
 
-def settings_of(kafka: "Kafka") -> dict[str, str]:
+def settings_of(kafka: "KafkaAt") -> dict[str, str]:
     return {
         "mq__kind": "kafka",
         "mq__bootstrap_servers": kafka.bootstrap_servers,

@@ -6,11 +6,11 @@ from uuid import uuid4
 
 from rocketmq.client.client import Client
 from tests.acceptance.asking import HTTP
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.fault.server import Server
 
 
-def server_on(rocketmq: RocketMq, data_dir: Path, **settings: str) -> Server:
+def server_on(rocketmq: RocketMqAt, data_dir: Path, **settings: str) -> Server:
     """With a namespace of its own and `settings`, ready."""
     usual = {
         "mq__kind": "rocketmq",

@@ -15,7 +15,7 @@ from rocketmq.wire.bodies import Queue
 from tests.acceptance.asking import HTTP, wait_for
 from tests.acceptance.java_client import JavaClient, by_body, java_client
 from tests.acceptance.on_rocketmq import headers_of, new_group, new_topic, send, server_on
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.fault.server import Server
 
 USERS = {"KEYS": "k1", "TAGS": "a", "src": "web"}
@@ -34,20 +34,20 @@ MakeGroup = Callable[[], str]
 
 
 @pytest.fixture(scope="module")
-def client(rocketmq: RocketMq) -> Iterator[Client]:
+def client(rocketmq: RocketMqAt) -> Iterator[Client]:
     with Client(rocketmq.settings) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def server(rocketmq: RocketMq, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(rocketmq: RocketMqAt, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = server_on(rocketmq, tmp_path_factory.mktemp("consumers") / "data")
     yield server
     server.kill()
 
 
 @pytest.fixture(scope="module")
-def java(rocketmq: RocketMq, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
+def java(rocketmq: RocketMqAt, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
     with java_client(rocketmq.settings.name_servers[0], tmp_path_factory.mktemp("java")) as client:
         yield client
 
@@ -201,13 +201,13 @@ def test_delays_of_rocketmqs_own_among_the_properties_delay_nothing_again(
 
 @pytest.mark.thorough  # half a minute: brokers look at times for what was popped and not acknowledged
 def test_what_was_popped_and_failed_comes_again_with_its_id_and_without_another_delay(
-    java: JavaClient, rocketmq: RocketMq, server: Server, topic: str, group: MakeGroup
+    java: JavaClient, client: Client, server: Server, topic: str, group: MakeGroup
 ) -> None:
     """RocketMQ's clients for gRPC consume like this. `DELAY` is not among them: of such a message, also of RocketMQ's
     own, a broker delays the second attempt by it."""
     send(server, topic, value="plain", schedule={"delay": "1ms"})
     send(server, topic, value="timer", headers=headers_of({"TIMER_DELAY_SEC": "1800"}), schedule={"delay": "1ms"})
-    with java.consuming(group(), topic, failures=1, pop=f"127.0.0.1:{rocketmq.broker.port}") as got:
+    with java.consuming(group(), topic, failures=1, pop=client.admin.brokers()[BROKER]) as got:
         attempts = got(4)
     for body in (b"plain", b"timer"):
         found = [one for one in attempts if one.body == body]

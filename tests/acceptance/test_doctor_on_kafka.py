@@ -11,7 +11,7 @@ from tests.acceptance.on_kafka import PARTITIONS, settings_of
 from tests.ports import free_port
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 
 def findings(ran: Ran) -> dict[str, dict[str, Any]]:
@@ -19,7 +19,7 @@ def findings(ran: Ran) -> dict[str, dict[str, Any]]:
     return {found["check"]: found for found in json.loads(ran.out)["findings"]}
 
 
-def alter(kafka: "Kafka", topic: str, name: str, value: str) -> None:
+def alter(kafka: "KafkaAt", topic: str, name: str, value: str) -> None:
     from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -33,7 +33,7 @@ def whats(plan: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.thorough
-def test_a_plan_is_shown_and_then_carried_out_and_then_there_is_nothing_to_do(kafka: "Kafka", topic: str) -> None:
+def test_a_plan_is_shown_and_then_carried_out_and_then_there_is_nothing_to_do(kafka: "KafkaAt", topic: str) -> None:
     settings = {**settings_of(kafka), "delay__topics": topic, "mq__topics_create": "false"}
     space = settings["namespace"]
     buffer, own = f"{space}.buffer.{topic}", [f"{space}.{name}" for name in ("audit", "dead", "cursor")]
@@ -55,7 +55,7 @@ def test_a_plan_is_shown_and_then_carried_out_and_then_there_is_nothing_to_do(ka
     assert set(whats(answer_of(run("topics", "plan", "--json", **settings))).values()) == {"ok"}
 
 
-def test_the_doctor_lists_what_is_right_and_what_is_wrong(kafka: "Kafka", topic: str, tmp_path: Path) -> None:
+def test_the_doctor_lists_what_is_right_and_what_is_wrong(kafka: "KafkaAt", topic: str, tmp_path: Path) -> None:
     settings = {**settings_of(kafka), "delay__topics": f"{topic},typo", "mq__topics_create": "false"}
     settings |= {"api__port": str(free_port()), "store__disk_free_min": "1MiB"}
     space = settings["namespace"]

@@ -10,10 +10,10 @@ from tests.acceptance.on_kafka import PARTITIONS
 from tests.fault.server import Server
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 
-def add_partitions(kafka: "Kafka", topic: str, number: int) -> None:
+def add_partitions(kafka: "KafkaAt", topic: str, number: int) -> None:
     from confluent_kafka.admin import AdminClient, NewPartitions
 
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -23,7 +23,7 @@ def add_partitions(kafka: "Kafka", topic: str, number: int) -> None:
 
 @pytest.mark.thorough
 def test_messages_for_a_new_partition_are_taken_at_once(
-    kafka: "Kafka", running: Callable[..., list[Server]], topic: str
+    kafka: "KafkaAt", running: Callable[..., list[Server]], topic: str
 ) -> None:
     (server,) = running("serve")
     path = f"{server.url}/v1/topics/{topic}/messages"

@@ -15,7 +15,7 @@ from rocketmq.wire.bodies import Queue
 from rocketmq.wire.stored import StoredMessage
 from tests.acceptance.asking import HTTP, run, wait_for
 from tests.acceptance.on_rocketmq import headers_of, send, server_on
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.fault.server import Server
 
 QUEUES = 2
@@ -23,13 +23,13 @@ Pulled = Callable[[], list[StoredMessage]]
 
 
 @pytest.fixture(scope="module")
-def client(rocketmq: RocketMq) -> Iterator[Client]:
+def client(rocketmq: RocketMqAt) -> Iterator[Client]:
     with Client(rocketmq.settings) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def server(rocketmq: RocketMq, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(rocketmq: RocketMqAt, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = server_on(rocketmq, tmp_path_factory.mktemp("on-rocketmq") / "data")
     yield server
     server.kill()

@@ -21,7 +21,7 @@ from tests.acceptance.on_kafka import settings_of
 from tests.fault.server import Server, read_topic
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 Opened = Callable[[], Any]
 
@@ -172,7 +172,7 @@ def test_a_payload_that_is_gone_is_a_failure(server: Server, tmp_path: Path) -> 
 
 @pytest.mark.thorough
 def test_on_kafka_it_is_sent_beside_the_running_worker(
-    kafka: "Kafka", make_server: MakeServer, topic: str, tmp_path: Path
+    kafka: "KafkaAt", make_server: MakeServer, topic: str, tmp_path: Path
 ) -> None:
     from mq.kafka.queue import KafkaQueue
     from mq.kafka.settings import KafkaSettings

@@ -18,7 +18,7 @@ from tests.fault.server import ROOT, Server, read_topic
 from tests.ports import free_range
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 NODES_MAX = 2
 COUNT = 400
@@ -35,7 +35,7 @@ def program() -> str:
 class Setup:
     """A topic, a server whose proxy takes records for it, and the settings of both."""
 
-    def __init__(self, kafka: "Kafka", make_server: MakeServer) -> None:
+    def __init__(self, kafka: "KafkaAt", make_server: MakeServer) -> None:
         self.topic = f"orders-{uuid4().hex[:8]}"
         make_topic(kafka, self.topic)
         self.proxy_port = free_range(NODES_MAX + 1)
@@ -61,7 +61,7 @@ class Setup:
 
 
 @pytest.fixture
-def setup(kafka: "Kafka", make_server: MakeServer) -> Setup:
+def setup(kafka: "KafkaAt", make_server: MakeServer) -> Setup:
     return Setup(kafka, make_server)
 
 

@@ -21,7 +21,7 @@ from rocketmq.wire.properties import encode_properties
 from tests.acceptance.asking import HTTP, wait_for
 from tests.acceptance.java_client import JavaClient, Thrown, by_body, java_client
 from tests.acceptance.on_rocketmq import new_group, new_topic, server_on
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.fault.server import Server
 from tests.ports import free_range
 
@@ -33,13 +33,13 @@ MakeGroup = Callable[[], str]
 
 
 @pytest.fixture(scope="module")
-def client(rocketmq: RocketMq) -> Iterator[Client]:
+def client(rocketmq: RocketMqAt) -> Iterator[Client]:
     with Client(rocketmq.settings) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def server(rocketmq: RocketMq, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(rocketmq: RocketMqAt, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     port = str(free_range(12))
     folder = tmp_path_factory.mktemp("clients") / "data"
     server = server_on(
@@ -112,7 +112,7 @@ def test_every_way_to_ask_for_a_delay_delays_and_delivers_what_was_sent(
 
 @pytest.mark.thorough  # another JVM
 def test_what_waits_when_a_client_moves_and_when_it_moves_back_is_delivered(
-    rocketmq: RocketMq, java: JavaClient, server: Server, topic: str, group: MakeGroup, tmp_path: Path
+    rocketmq: RocketMqAt, java: JavaClient, server: Server, topic: str, group: MakeGroup, tmp_path: Path
 ) -> None:
     with java_client(rocketmq.settings.name_servers[0], tmp_path) as direct:
         sent = {
@@ -237,7 +237,7 @@ def test_filters_broadcasts_and_pop_work_through_the_proxy(
         assert sorted(found.body for found in got(4)) == everything
 
 
-def test_the_vip_channel_takes_delays_too(rocketmq: RocketMq, server: Server, topic: str) -> None:
+def test_the_vip_channel_takes_delays_too(rocketmq: RocketMqAt, server: Server, topic: str) -> None:
     """Two below the broker's port, for clients and servers alike."""
     port = int(server.settings["proxy__rocketmq__port"]) + 2
     header = SendMessageV2("p", topic, 0, 0, 5, 0, encode_properties({"DELAY": "18"}))

@@ -5,6 +5,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ import pytest
 
 from rocketmq.client.client import Client
 from rocketmq.client.settings import ClientSettings
+from tests.acceptance.asking import wait_for
 from tests.acceptance.java_client import JavaClient, Thrown
 from tests.acceptance.on_rocketmq import server_on
 from tests.brokers.distribution import Unavailable
@@ -102,8 +104,8 @@ def test_tools_work_through_the_proxy(rocketmq: RocketMq, server: Server, tmp_pa
         java.send(topic, b"seen", **NATIVE)
         with java.consuming(group, topic) as got:
             assert [one.body for one in got(1)] == [b"seen"]
-            shown = administered(rocketmq, tmp_path, port, "consumerProgress", "-g", group)
-            assert topic in shown
+            progress = partial(administered, rocketmq, tmp_path, port, "consumerProgress", "-g", group)
+            assert topic in wait_for(progress, lambda shown: topic in shown, 100), "offsets are committed every 5 s"
     shown = administered(rocketmq, tmp_path, port, "clusterList")
     assert f"127.0.0.1:{port + 4}" in shown
     assert f"127.0.0.1:{rocketmq.broker.port}" not in shown

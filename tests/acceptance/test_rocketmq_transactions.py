@@ -2,7 +2,7 @@
 behind transactions it spins until it is started again."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ from rocketmq.wire.headers.send import SendMessageAnswer, SendMessageV2
 from rocketmq.wire.ids import decode_message_id
 from rocketmq.wire.properties import encode_properties
 from rocketmq.wire.stored import SysFlag, TransactionState
-from tests.acceptance.java_client import COMMIT, ROLLBACK, UNKNOWN, JavaClient, Seen, by_body, java_client
+from tests.acceptance.asking import wait_for
+from tests.acceptance.java_client import COMMIT, ROLLBACK, UNKNOWN, JavaClient, Seen, Thrown, by_body, java_client
 from tests.acceptance.on_rocketmq import new_group, new_topic, server_on
 from tests.brokers.distribution import Unavailable
 from tests.brokers.rocketmq import BROKER, QUICK_CHECKS, RocketMq, started
@@ -134,10 +135,30 @@ def test_another_producer_of_the_group_is_asked_where_the_first_is_gone(
     assert delivered(java, client, topic, 3).keys() == {"orphan", "another", "of the other"}
 
 
+def restarted(server: Server, java: JavaClient, other: str, group: str) -> None:
+    """Killed before. Its proxy's ports are there a moment after the rest: both producers reach another topic."""
+    server.start()
+    server.wait_ready()
+    for reach in (
+        partial(java.transact, other, b"x", group=group, outcome=ROLLBACK),
+        partial(java.send, other, b"x", properties={}, broker=BROKER, queue=0),
+    ):
+        assert wait_for(partial(is_done, reach), bool)
+
+
+def is_done(reach: Callable[[], object]) -> bool:
+    try:
+        reach()
+    except Thrown:
+        return False
+    return True
+
+
 def test_a_transaction_outlives_proxy_and_worker(
     rocketmq: RocketMq, client: Client, topic: str, group: str, tmp_path: Path
 ) -> None:
     """Killed between half message and commit, and between commit and delivery."""
+    other = new_topic(client, 1)
     port = str(free_range(12))
     server = server_on(rocketmq, tmp_path / "data", proxy__rocketmq__port=port, proxy__rocketmq__brokers_max="1")
     try:
@@ -145,13 +166,11 @@ def test_a_transaction_outlives_proxy_and_worker(
             delay = {"properties": {"delay": "6s"}}
             java.transact(topic, b"first", group=group, outcome=UNKNOWN, check=UNKNOWN, **delay)
             server.kill()
-            server.start()
-            server.wait_ready()
+            restarted(server, java, other, group)
             java.transact(topic, b"second", group=group, outcome=COMMIT, check=COMMIT, **delay)
             java.checked(group, 1)
             server.kill()
-            server.start()
-            server.wait_ready()
+            restarted(server, java, other, group)
             found = delivered(java, client, topic, 2)
         assert found.keys() == {"first", "second"}
     finally:

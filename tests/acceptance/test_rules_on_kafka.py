@@ -10,13 +10,13 @@ from tests.acceptance.on_kafka import settings_of
 from tests.fault.server import Server
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 LIMIT = 6
 
 
 @pytest.fixture
-def limited(kafka: "Kafka", make_server: MakeServer) -> dict[str, Server]:
+def limited(kafka: "KafkaAt", make_server: MakeServer) -> dict[str, Server]:
     """An API and two workers, each a process, ready."""
     rule = f'[{{"topics": "orders-*", "pending_max": {LIMIT}}}]'
     settings = settings_of(kafka) | {"delay__rule": rule}

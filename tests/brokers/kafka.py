@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
@@ -106,7 +107,16 @@ class Node:
         self._process.signal(signal.SIGCONT)
 
 
-class Kafka:
+@dataclass
+class KafkaAt:
+    """Where a Kafka answers: what a test gets of one that it shares with others (shared.py)."""
+
+    bootstrap_servers: str
+    sasl_servers: str
+    """Users alice (alice-secret) and bob (bob-secret), SASL/PLAIN without TLS."""
+
+
+class Kafka(KafkaAt):
     """Nodes that form one cluster. Raises Unavailable where there can be none."""
 
     def __init__(
@@ -128,6 +138,7 @@ class Kafka:
         free = range(first, first + 3 * nodes)
         self._ports = list(ports or free[:nodes])
         self._sasl_ports = list(free[nodes : 2 * nodes])
+        super().__init__(_local(self._ports), _local(self._sasl_ports))
         controllers = free[2 * nodes :]
         self.nodes = []
         for index, port in enumerate(self._ports):
@@ -152,15 +163,6 @@ class Kafka:
             replicas_min=max(1, nodes - 1),
             topics_create=str(self._keep).lower(),
         )
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports)
-
-    @property
-    def sasl_servers(self) -> str:
-        """Users alice (alice-secret) and bob (bob-secret), SASL/PLAIN without TLS."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._sasl_ports)
 
     def start(self) -> None:
         """Returns when every node answers. Raises Unavailable."""
@@ -208,6 +210,10 @@ class Kafka:
             node.stop() if self._keep else node.kill()
             if not self._keep:
                 shutil.rmtree(node.log.with_name("data"), ignore_errors=True)
+
+
+def _local(ports: Sequence[int]) -> str:
+    return ",".join(f"127.0.0.1:{port}" for port in ports)
 
 
 def _known_to(node: Node) -> int:

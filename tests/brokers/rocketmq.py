@@ -9,8 +9,9 @@ import signal
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -33,7 +34,7 @@ PORTS_PER_BROKER = 3
 START_S = 120.0
 """Four to twelve on a quiet machine."""
 QUICK_CHECKS = {
-    "transactionCheckInterval": "1000",
+    "transactionCheckInterval": "3000",
     "transactionTimeOut": "5000",
     "transactionCheckMax": "1000",
     "transactionOpBatchInterval": "100",
@@ -102,7 +103,15 @@ class Server:
         self._process.signal(signal.SIGCONT)
 
 
-class RocketMq:
+@dataclass
+class RocketMqAt:
+    """Where a RocketMQ answers: what a test gets of one that it shares with others (shared.py)."""
+
+    settings: ClientSettings
+    brokers: Collection[str]
+
+
+class RocketMq(RocketMqAt):
     """Raises Unavailable where there can be none."""
 
     def __init__(
@@ -123,8 +132,6 @@ class RocketMq:
         place. Leave `java_options` out where speed is measured. `properties` are added to those of brokers,
         `replicated` to those of the master that has replicas. Over `tls` they are asked; `java_options` make them
         take it. `credentials` are an account that may do all."""
-        self._tls = tls
-        self._credentials = credentials
         self._lib = lib = jars()
         self._folder = folder = run_folder()
         nodes = [*((name, 0) for name in BROKERS[:masters]), *((BROKER, number) for number in range(1, 1 + replicas))]
@@ -147,6 +154,7 @@ class RocketMq:
         more = {**(name_server_properties or {}), **(self._controller() if has_controller else {})}
         _write(folder / "names.conf", where | more)
         self.name_server = Server([*names, "-c", f"{folder}/names.conf"], name_port, folder / "names.log")
+        super().__init__(ClientSettings((self.name_server.address,), credentials, tls), {})
         self.brokers: dict[str, Server] = {}
         self.replicas: list[Server] = []
         for (name, number), port, ha_port in zip(
@@ -196,10 +204,6 @@ class RocketMq:
     def data(self, broker: str) -> Path:
         """What it stores; `broker-a-1` is the first replica of `broker-a`."""
         return self._folder / "data" / broker
-
-    @property
-    def settings(self) -> ClientSettings:
-        return ClientSettings((f"127.0.0.1:{self.name_server.port}",), self._credentials, self._tls)
 
     def start(self) -> None:
         """Returns when the broker is registered and answers. Raises Unavailable."""

@@ -13,7 +13,7 @@ from kafkawire.protocol.errors import ErrorCode, Malformed
 from kafkawire.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from kafkawire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkawire.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
-from tests.brokers.kafka import Kafka
+from tests.brokers.kafka import KafkaAt
 from tests.brokers.scripted import (
     CUT_AFTER,
     CUT_BEFORE,
@@ -35,7 +35,7 @@ TRANSACTION = 1
 
 
 @pytest.fixture
-def scripted(kafka: Kafka) -> Iterator[Scripted]:
+def scripted(kafka: KafkaAt) -> Iterator[Scripted]:
     with closing(Scripted(kafka.bootstrap_servers)) as broker:
         yield broker
 
@@ -72,7 +72,7 @@ def ready(client: WireClient) -> str:
     return name
 
 
-def test_clients_stay_behind_it(kafka: Kafka, scripted: Scripted, client: WireClient) -> None:
+def test_clients_stay_behind_it(kafka: KafkaAt, scripted: Scripted, client: WireClient) -> None:
     metadata = client.ask(MetadataRequest(topics=None), 12, MetadataResponse)
     place = found(client, ready(client))
     real = int(kafka.bootstrap_servers.rpartition(":")[2])
@@ -145,7 +145,7 @@ def test_connections_are_ended_by_client_id(scripted: Scripted, client: WireClie
     "code",
     [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE],
 )
-def test_librdkafka_takes_a_refusal_for_the_brokers_own(scripted: Scripted, kafka: Kafka, code: ErrorCode) -> None:
+def test_librdkafka_takes_a_refusal_for_the_brokers_own(scripted: Scripted, kafka: KafkaAt, code: ErrorCode) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     topic = f"refused-{uuid4().hex[:8]}"

@@ -90,6 +90,16 @@ class Translation:
     def shard_back(self, shard: Shard) -> Shard:
         return Shard(self.back(shard.topic), self.place_back(shard.partition))
 
+    def writer_out(self, writer: str) -> str:
+        """On Kafka a transactional id, of which a later user shuts out an earlier one: also that of another test."""
+        return self._prefix + writer if writer else ""
+
+    def cursor_out(self, cursor: Cursor) -> Cursor:
+        return replace(cursor, writer=self.writer_out(cursor.writer))
+
+    def cursor_back(self, cursor: Cursor | None) -> Cursor | None:
+        return cursor and replace(cursor, writer=self.back(cursor.writer))
+
     def append_out(self, append: Append) -> Append:
         topic, partition, body = append
         return Append(self.out(topic), self.place_out(partition), wrap(body))
@@ -206,6 +216,7 @@ class SuiteSink:
         return replace(
             part,
             shard=self._names.shard_out(part.shard),
+            cursor=self._names.cursor_out(part.cursor),
             deliveries=[Delivery(wrap(body), at_ms) for body, at_ms in part.deliveries],
             cross_partition=[self._names.append_out(append) for append in part.cross_partition],
             **{name: [wrap(body) for body in getattr(part, name)] for name in ("appends", "audit", "dead")},
@@ -245,7 +256,7 @@ class SuiteQueue:
         raise NotImplementedError
 
     def open_worker(self, writer: str) -> tuple[SuiteSource, SuiteSink]:
-        source, sink = self._queue.open_worker(writer)
+        source, sink = self._queue.open_worker(self._names.writer_out(writer))
         self._sources.append(SuiteSource(source, self._names))
         return self._sources[-1], SuiteSink(sink, self._names)
 
@@ -343,7 +354,8 @@ class SuiteQueue:
         return info._replace(name=self._names.back(info.name), partitions=partitions)
 
     def takeover(self, shard: Shard) -> Handover:
-        return self._queue.takeover(self._names.shard_out(shard))
+        handover: Handover = self._queue.takeover(self._names.shard_out(shard))
+        return handover._replace(cursor=self._names.cursor_back(handover.cursor))
 
     def log_range(self, shard: Shard) -> tuple[int, int]:
         return self._queue.log_range(self._names.shard_out(shard))
@@ -355,7 +367,7 @@ class SuiteQueue:
         return self._queue.identity()
 
     def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
-        return self._queue.read_cursor_unfenced(self._names.shard_out(shard))
+        return self._names.cursor_back(self._queue.read_cursor_unfenced(self._names.shard_out(shard)))
 
     def audited(self, shard: Shard) -> Audited | None:
         return self._queue.audited(self._names.shard_out(shard))
@@ -370,7 +382,10 @@ class SuiteQueue:
         return self._queue.target_trouble(self._names.shard_out(shard))
 
     def owners(self) -> dict[Shard, Owner]:
-        return {self._names.shard_back(shard): owner for shard, owner in self._queue.owners().items()}
+        return {
+            self._names.shard_back(shard): owner._replace(writer=self._names.back(owner.writer))
+            for shard, owner in self._queue.owners().items()
+        }
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         return self._queue.appended_at_ms(self._names.shard_out(shard), offset)

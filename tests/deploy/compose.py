@@ -25,11 +25,22 @@ class _Override(dict[str, Any]):
     """`!override`: it replaces what a service extends, and is not merged with it."""
 
 
+class _OverrideList(list[Any]):
+    """`!override` of a list."""
+
+
 class _Loader(yaml.SafeLoader):
     """With Compose's own tag."""
 
 
-_Loader.add_constructor("!override", lambda loader, node: _Override(loader.construct_mapping(node, deep=True)))
+def _override(loader: yaml.SafeLoader, node: yaml.Node) -> _Override | _OverrideList:
+    if isinstance(node, yaml.SequenceNode):
+        return _OverrideList(loader.construct_sequence(node, deep=True))
+    assert isinstance(node, yaml.MappingNode)
+    return _Override(loader.construct_mapping(node, deep=True))
+
+
+_Loader.add_constructor("!override", _override)
 
 
 def read_compose(file: Path, environ: Mapping[str, str] = FILLED) -> dict[str, Any]:
@@ -56,7 +67,7 @@ def _extended(service: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _merged(base: Any, own: Any) -> Any:
     """Lists would be put together, by rules of their own for each setting."""
-    assert not isinstance(own, list), "no service extends a list of another one yet"
+    assert isinstance(own, _OverrideList) or not isinstance(own, list), "which lists are put together?"
     if isinstance(own, _Override) or not isinstance(own, dict):
         return own
     return base | {key: _merged(base[key], value) if key in base else value for key, value in own.items()}

@@ -37,10 +37,11 @@ class Running:
     def __init__(self, kind: str, hosts: Mapping[str, str], folder: Path, stack: ExitStack) -> None:
         """`hosts` are addresses of the file, and where they are here."""
         self.namespace = f"ns{uuid4().hex[:8]}"
+        self._proxy = f"PROXY__{kind.upper()}"
         self.document = read_compose(FILES[kind], {**FILLED, "DELAYLINE_NAMESPACE": self.namespace})
         self.services = delayline_services(self.document)
         self.ports = {name: free_port() for name in self.services}
-        self.bootstrap_port = free_range(2)
+        self.bootstrap_port = free_range(6)
         self._hosts = {**hosts, **dict.fromkeys(self.services, "127.0.0.1")}
         self.folder = folder
         self._stack = stack
@@ -50,7 +51,7 @@ class Running:
 
     def environment(self, name: str) -> dict[str, str]:
         given = {key: self._hosts.get(value, value) for key, value in self.services[name]["environment"].items()}
-        port = {"api": "API__PORT", "proxy": "PROXY__KAFKA__METRICS_PORT"}.get(name, "WORKER__PORT")
+        port = {"api": "API__PORT", "proxy": f"{self._proxy}__METRICS_PORT"}.get(name, "WORKER__PORT")
         moved = {
             f"DELAYLINE_{port}": str(self.ports[name]),
             "DELAYLINE_DATA_DIR": str(self.folder / name / "data"),
@@ -58,7 +59,7 @@ class Running:
             "DELAYLINE_AUDIT__LOW_WATER_INTERVAL": "500ms",
         }
         if name == "proxy":
-            moved["DELAYLINE_PROXY__KAFKA__PORT"] = str(self.bootstrap_port)
+            moved[f"DELAYLINE_{self._proxy}__PORT"] = str(self.bootstrap_port)
         return environment(**{**given, **moved})
 
     def queue(self) -> Queue:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from delayline.config import load_settings
+from proxy.rocketmq.view.ports import Ports
 from tests.brokers.rocketmq import VERSION
 from tests.deploy.commands import parse
 from tests.deploy.compose import (
@@ -149,8 +150,12 @@ def test_a_command_is_one_and_its_variables_are_settings(kind: str, name: str, t
 def test_health_is_asked_where_the_process_answers(kind: str, name: str, tmp_path: Path) -> None:
     one = service(kind, name)
     settings = load_settings(None, {}, one["environment"], tmp_path)
-    proxy = settings.proxy.kafka
-    ports = {"api": settings.api.port, "worker": settings.worker.port, "proxy kafka": proxy.metrics_port}
+    ports = {
+        "api": settings.api.port,
+        "worker": settings.worker.port,
+        "proxy kafka": settings.proxy.kafka.metrics_port,
+        "proxy rocketmq": settings.proxy.rocketmq.metrics_port,
+    }
     assert f"http://127.0.0.1:{ports[parse(one['command'])]}/readyz" in " ".join(one["healthcheck"]["test"])
 
 
@@ -177,6 +182,14 @@ def test_the_ports_of_the_proxy_are_published_as_advertised() -> None:
 
 
 # --- RocketMQ
+
+
+def test_the_ports_of_the_rocketmq_proxy_are_published_as_advertised() -> None:
+    proxy = service("rocketmq", "proxy")
+    ours = load_settings(None, {}, proxy["environment"], Path("/")).proxy.rocketmq
+    assert ours.brokers == (broker_conf()["brokerName"],)
+    ports = f"{ours.port}-{Ports(ours.port, ours.brokers_max, ours.broker_ids_max).last}"
+    assert proxy["ports"] == [f"{ours.advertised_host}:{ports}:{ports}"]
 
 
 def test_rocketmq_is_of_the_version_that_is_tested() -> None:

@@ -5,22 +5,25 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
+from tests.acceptance.asking import wait_for
 from tests.conftest import started
 from tests.deploy.compose import FILES, broker_conf, read_compose
 from tests.deploy.processes import (
+    DELAY_MS,
     Running,
     check_delayed_messages_arrive,
     check_reconcile_accounts_for,
     health_of_broker,
     running_services,
 )
-from tests.fault.server import ROOT
+from tests.fault.server import ROOT, read_topic
 
 if TYPE_CHECKING:
     from tests.brokers.rocketmq import RocketMq
@@ -78,6 +81,21 @@ def test_the_tool_makes_a_topic_by_the_command_of_the_page(broker: "RocketMq", t
 
 def test_a_delayed_message_goes_in_over_http_and_arrives(running: Running, topic: str) -> None:
     check_delayed_messages_arrive(running, topic, QUEUES)
+
+
+def test_a_delayed_message_of_a_rocketmq_client_goes_through_the_proxy_and_arrives(
+    running: Running, topic: str
+) -> None:
+    from rocketmq.client.client import Client
+    from rocketmq.client.settings import ClientSettings
+
+    with Client(ClientSettings((f"127.0.0.1:{running.bootstrap_port}",))) as client:
+        queue = client.names.route(topic).writable_queues(topic)[0]
+        client.broker.send(queue, b"later", {"TIMER_DELAY_MS": str(DELAY_MS)})
+    (record,) = wait_for(lambda: list(read_topic(running.url("api"), topic, QUEUES)), bool)
+    headers = {one["name"]: one["value"] for one in record["headers"]}
+    assert record["value"] == "later"
+    assert datetime.fromisoformat(record["timestamp"]).timestamp() * 1000 >= int(headers["delayline-due"])
 
 
 def test_the_broker_runs_with_what_its_file_sets(broker: "RocketMq") -> None:

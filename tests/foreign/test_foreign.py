@@ -25,7 +25,7 @@ from tests.integration.kafka.conftest import soon
 from tests.ports import free_range
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 pytestmark = pytest.mark.foreign
 
@@ -44,7 +44,7 @@ ENDS_WHEN_REFUSED = {"kafka-python"}
 class Installation:
     """A broker, and a server with a worker and the proxy before it."""
 
-    kafka: "Kafka"
+    kafka: "KafkaAt"
     proxy: str
 
     def topic(self, name: str) -> str:

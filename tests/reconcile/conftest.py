@@ -7,12 +7,12 @@ import pytest
 
 if TYPE_CHECKING:
     from reconcile.readers.kafka import KafkaReader
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
     from tests.reconcile.on_kafka import Place
 
 
 @pytest.fixture
-def place(kafka: "Kafka") -> "Place":
+def place(kafka: "KafkaAt") -> "Place":
     from tests.reconcile.on_kafka import Place
 
     return Place(kafka)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from mq.kafka.settings import KafkaSettings
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 CLOCK = SystemClock()
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -25,7 +25,7 @@ LATER = {"deliver-at": str(DUE_MS)}
 class Place:
     """A namespace on the broker with one topic, and what its tests write there."""
 
-    def __init__(self, kafka: "Kafka") -> None:
+    def __init__(self, kafka: "KafkaAt") -> None:
         from confluent_kafka.admin import AdminClient
 
         self.servers = kafka.bootstrap_servers

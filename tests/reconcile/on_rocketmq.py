@@ -12,7 +12,7 @@ from tests.integration.rocketmq.waiting import soon
 
 if TYPE_CHECKING:
     from mq.rocketmq.settings import RocketmqSettings
-    from tests.brokers.rocketmq import RocketMq
+    from tests.brokers.rocketmq import RocketMqAt
 
 CLOCK = SystemClock()
 QUEUES = 2
@@ -27,7 +27,7 @@ def part(number: int) -> str:
 class Place:
     """A namespace on the broker with one topic and its buffer, and what its tests write there. `close` it."""
 
-    def __init__(self, rocketmq: "RocketMq") -> None:
+    def __init__(self, rocketmq: "RocketMqAt") -> None:
         from mq.rocketmq.queue import RocketmqQueue
         from rocketmq.client.client import Client
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mq.kafka.settings import KafkaSettings
     from reconcile.readers.kafka import KafkaReader
     from reconcile.spark.job import RunVerdict
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 DONE = (200, 202, 204)
 HOUR_MS = 3_600_000
@@ -43,14 +43,14 @@ class LaterClock(SystemClock):
 
 
 @pytest.fixture
-def topic(kafka: "Kafka") -> str:
+def topic(kafka: "KafkaAt") -> str:
     name = f"orders-{uuid4().hex[:8]}"
     make_topic(kafka, name)
     return name
 
 
 @pytest.fixture
-def installation(kafka: "Kafka") -> dict[str, str]:
+def installation(kafka: "KafkaAt") -> dict[str, str]:
     return {**settings_of(kafka), "audit__low_water_interval": "200ms"}
 
 

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from reconcile.readers.rocketmq import RocketmqReader
     from reconcile.spark.job import RunVerdict
     from rocketmq.client.client import Client
-    from tests.brokers.rocketmq import RocketMq
+    from tests.brokers.rocketmq import RocketMqAt
 
 QUEUES = 2
 PLAIN = [f"m{number}" for number in range(30)]
 
 
 @pytest.fixture
-def client(rocketmq: "RocketMq") -> "Iterator[Client]":
+def client(rocketmq: "RocketMqAt") -> "Iterator[Client]":
     from rocketmq.client.client import Client
 
     with Client(rocketmq.settings) as made:
@@ -55,7 +55,7 @@ def topic(client: "Client") -> str:
 
 
 @pytest.fixture
-def installation(rocketmq: "RocketMq") -> dict[str, str]:
+def installation(rocketmq: "RocketMqAt") -> dict[str, str]:
     return {
         "mq__kind": "rocketmq",
         "mq__bootstrap_servers": rocketmq.settings.name_servers[0],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reconcile.readers.kafka import KafkaReader
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 
 def offsets(spark: "SparkSession", reader: "KafkaReader", read: Read) -> list[int]:
@@ -310,7 +310,7 @@ def test_a_target_topic_names_the_partitions_that_an_open_transaction_hides(
 
 
 def test_a_cluster_is_known_by_its_own_id_and_properties_of_the_service_are_used(
-    kafka: "Kafka", place: Place, reader: "KafkaReader"
+    kafka: "KafkaAt", place: Place, reader: "KafkaReader"
 ) -> None:
     from reconcile.readers.kafka import KafkaReader
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reconcile.readers.rocketmq import RocketmqReader
-    from tests.brokers.rocketmq import RocketMq
+    from tests.brokers.rocketmq import RocketMqAt
 
 
 @pytest.fixture
-def place(rocketmq: "RocketMq") -> Iterator[Place]:
+def place(rocketmq: "RocketMqAt") -> Iterator[Place]:
     with closing(Place(rocketmq)) as made:
         yield made
 

@@ -1,8 +1,7 @@
 """Directives in topics that take no delays: seen in passing, so that they are not accepted in silence.
 
 Such batches are relayed as they come. Looking into one costs as much as in a topic that takes delays, so it is done
-for the first ones that a connection sends to a topic, and for one in `EVERY` after that: a user who forgets to name a
-topic makes the mistake with every message. One that is compressed is looked at as far as `SAMPLE_BYTES` go. Where
+for a sample of them. One that is compressed is looked at as far as `SAMPLE_BYTES` go. Where
 `delay.unknown` refuses, every batch is looked at, whole: whether one is refused must follow from its bytes alone, as
 it may be sent again.
 """
@@ -18,17 +17,10 @@ from kafkawire.protocol.errors import BatchError, BatchTooLarge
 from kafkawire.protocol.primitives import Buffer
 from proxy.kafka.produce.scan import scan_batch
 from proxy.kafka.produce.screen import Refusal, directives_of, invalid, refusal_of
+from proxy.screening import Sample
 
-FIRST = 16
-"""Batches of a topic and connection that are looked at. Applications use the names that they mean from the first one
-on."""
-
-EVERY = 64
 SAMPLE_BYTES = 1 << 20
 """What decompressing a batch may give, on the event loop: a few milliseconds. A larger one is passed by."""
-
-TOPICS_MAX = 1000
-"""Per connection; what is sent to more is looked at no more."""
 
 
 class Unnamed:
@@ -43,14 +35,14 @@ class Unnamed:
         self._directives = directives_of(aliases)
         self._is_watched = is_watched
         self.refuses = refuse
-        self._batches: dict[str, int] = {}
+        self._sample = Sample()
 
     def pass_by(self, topic: str, batches: Iterable[Buffer | None]) -> bool:
         """Whether they must not be relayed before `refusal` has seen each."""
         if self.refuses:
             return self._is_watched(topic)
         for data in batches:
-            if data is not None and self._is_turn(topic):
+            if data is not None and self._sample.has(topic):
                 with suppress(BatchTooLarge):
                     for _, name in self._found(topic, data, Allowance(SAMPLE_BYTES)):
                         self._unheeded.note(topic, name, Why.TOPIC)
@@ -66,13 +58,6 @@ class Unnamed:
         except BatchTooLarge as error:
             return refusal_of(error)
         return invalid([(place, text.format(name)) for place, name in found])
-
-    def _is_turn(self, topic: str) -> bool:
-        number = self._batches.get(topic, 0)
-        if number == 0 and len(self._batches) >= TOPICS_MAX:
-            return False
-        self._batches[topic] = number + 1
-        return number < FIRST or number % EVERY == 0
 
     def _found(self, topic: str, data: Buffer, allowance: Allowance) -> list[tuple[int, str]]:
         """Places and names. What cannot be read is for the broker to judge. Raises BatchTooLarge."""

@@ -1,7 +1,6 @@
 """On a connection to a broker: sends to topics that take delays, recalls, and questions about transactions. All else
 passes."""
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from proxy.rocketmq.recall import Wanted, wanted_of
@@ -10,6 +9,7 @@ from proxy.rocketmq.sends.request import SENDS, RemotingRefusal, Send, SendHead,
 from proxy.rocketmq.sends.sender import Paid, Sends
 from proxy.rocketmq.sends.topics import TopicKind
 from proxy.rocketmq.view.checks import as_its_producer_knows, may_be_check
+from proxy.screening import Sample
 from rocketmq.errors import Malformed
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command, answer_to, decode_frame, peek
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from proxy.rocketmq.frontend.relay import FrameRelay
     from proxy.rocketmq.hub import RocketmqHub
 
-FIRST, EVERY = 16, 64
-"""Of the sends of a connection to a topic that takes no delays, the first ones and then one in so many are looked at
-for directives: a user who forgets to name a topic makes the mistake with every message."""
-TOPICS_MAX = 1000
-"""Per connection; what is sent to more is looked at no more."""
 RECALLS_MAX = 64
 """Under way on a connection, before no more is read."""
 
@@ -40,7 +35,7 @@ class BrokerTraffic:
         self._broker = broker
         self._sends = Sends(hub, relay, broker)
         self._recalls = 0
-        self._looked: Counter[str] = Counter()
+        self._sample = Sample()
         self._is_send = False  # what is being gathered
 
     @property
@@ -72,16 +67,9 @@ class BrokerTraffic:
                 return True
         if screen.refuse_unknown:
             return send.is_batch or screen.pass_by(topic, decode_properties(send.properties)) is not None
-        if not send.is_batch and self._is_turn(topic):
+        if not send.is_batch and self._sample.has(topic):
             screen.pass_by(topic, decode_properties(send.properties))
         return False
-
-    def _is_turn(self, topic: str) -> bool:
-        number = self._looked[topic]
-        if number == 0 and len(self._looked) > TOPICS_MAX:
-            return False
-        self._looked[topic] = number + 1
-        return number < FIRST or number % EVERY == 0
 
     def request(self, payload: memoryview, paid: Paid) -> None:
         """One that is wanted, whole. Raises WireError."""

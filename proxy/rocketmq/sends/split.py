@@ -37,7 +37,7 @@ HEADER_BYTES = 8
 
 
 class Buffered(NamedTuple):
-    """What is known of the messages of a send that go to the buffer of its topic, when the broker answers. how many
+    """What is known of the messages of a send that go to the buffer of its topic, when the broker answers. How many
     `messages` they are; `adds`: how many of them will wait, and are no operations. `unique_key` and `due_ms`, by this
     machine's clock, are those of a single message that may be recalled."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from rocketmq.wire.batch import BatchMember
+from tests.brokers.rocketmq import RocketMq
 from tests.fault.kafka.processes import Disk, Worker
 from tests.fault.rocketmq.gate import Aim, Gate
 from tests.fault.rocketmq.ghosts import ghosts
@@ -118,9 +119,15 @@ class Nemesis:
 
     # --- brokers
 
+    @property
+    def _own_brokers(self) -> RocketMq:
+        """The scene's alone: one that it shares with other tests is left as it is."""
+        assert isinstance(self._scene.server, RocketMq)
+        return self._scene.server
+
     def kill_broker(self) -> None:
         """It comes back after a while; what it has acknowledged is in the machine's memory, which outlives it."""
-        server = self._scene.server
+        server = self._own_brokers
         name = self._random.choice(sorted(server.brokers))
         server.brokers[name].kill()
         self._scene.tally[BROKER_KILLS] += 1
@@ -129,7 +136,8 @@ class Nemesis:
         server.wait_for(name)
 
     def freeze_broker(self) -> None:
-        broker = self._scene.server.brokers[self._random.choice(sorted(self._scene.server.brokers))]
+        brokers = self._own_brokers.brokers
+        broker = brokers[self._random.choice(sorted(brokers))]
         broker.freeze()
         try:
             self.rest(3.0, 15.0)

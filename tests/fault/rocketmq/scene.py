@@ -15,7 +15,7 @@ from delayline.clock import SystemClock
 from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.client.client import Client
 from rocketmq.errors import RocketmqError
-from tests.brokers.rocketmq import RocketMq
+from tests.brokers.rocketmq import RocketMqAt
 from tests.fault.kafka.processes import Worker
 from tests.fault.rocketmq.asker import Asker
 from tests.fault.rocketmq.judge import Evidence, Sent, delivered_into, gather
@@ -78,7 +78,7 @@ class Sender(threading.Thread):
 class Installation:
     """Workers on brokers; `tally` counts what was done to all that runs, by name."""
 
-    def __init__(self, server: RocketMq, workers: int, folder: Path, topic: str) -> None:
+    def __init__(self, server: RocketMqAt, workers: int, folder: Path, topic: str) -> None:
         self.server = server
         self.topic = topic
         self.tally: Counter[str] = Counter()
@@ -144,7 +144,7 @@ class Installation:
 class Scene(Installation):
     """With an API, a sender, and one who asks."""
 
-    def __init__(self, server: RocketMq, size: Size, folder: Path, random: Random, topic: str) -> None:
+    def __init__(self, server: RocketMqAt, size: Size, folder: Path, random: Random, topic: str) -> None:
         super().__init__(server, size.workers, folder, topic)
         self.api = Server(folder / "api", "api", **self.settings)
         partitions = size.masters * size.queues
@@ -192,7 +192,7 @@ class Scene(Installation):
 
 
 @contextmanager
-def scene(server: RocketMq, size: Size, seed: str, folder: Path) -> Iterator[Scene]:
+def scene(server: RocketMqAt, size: Size, seed: str, folder: Path) -> Iterator[Scene]:
     """On brokers that have been started."""
     made = Scene(server, size, folder, Random(seed), new_topic(server, size.queues))
     try:
@@ -202,7 +202,7 @@ def scene(server: RocketMq, size: Size, seed: str, folder: Path) -> Iterator[Sce
         made.close()
 
 
-def new_topic(server: RocketMq, queues: int) -> str:
+def new_topic(server: RocketMqAt, queues: int) -> str:
     """With so many on each broker."""
     topic = f"orders-{uuid4().hex[:8]}"
     with Client(server.settings) as client:

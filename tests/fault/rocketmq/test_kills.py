@@ -7,7 +7,7 @@ from random import Random, SystemRandom
 import pytest
 
 from tests.brokers.distribution import Unavailable
-from tests.brokers.rocketmq import RocketMq
+from tests.brokers.rocketmq import RocketMqAt
 from tests.fault.kafka.run import shortfalls
 from tests.fault.rocketmq import nemesis as deeds
 from tests.fault.rocketmq.gate import Aim
@@ -30,7 +30,7 @@ def some_kills(nemesis: Nemesis) -> None:
     nemesis.rampage([nemesis.kill] * 3 + [nemesis.leave_ghosts], 0.5, 3)
 
 
-def test_nothing_is_lost_twice_or_early_while_workers_are_killed(rocketmq: RocketMq, tmp_path: Path) -> None:
+def test_nothing_is_lost_twice_or_early_while_workers_are_killed(rocketmq: RocketMqAt, tmp_path: Path) -> None:
     part = Part("kills", Size(), some_kills)
     with scene(rocketmq, part.size, str(SEED), tmp_path) as made:
         part.play(Nemesis(made, Random(SEED)))

@@ -21,6 +21,8 @@ VICTIMS = ("leader", "coordinator of transactions", "coordinator of the group")
 
 
 class Replicated(Place):
+    kafka: Kafka
+
     def make_topic(self, partitions: int = 1, **_: str) -> None:
         topic = NewTopic(self.topic, partitions, NODES, config={"min.insync.replicas": "2"})
         self.admin.create_topics([topic])[self.topic].result()

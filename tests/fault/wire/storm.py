@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkawire.protocol.apis import ApiKey
 from kafkawire.protocol.message import encode
-from tests.brokers.kafka import Kafka
+from tests.brokers.kafka import KafkaAt
 from tests.brokers.scripted import CUT_AFTER, CUT_BEFORE, FORWARD, Act, Altered, Asked, Instead, Late, refusal
 from tests.integration.kafka.behind import Behind
 from tests.integration.kafka.conftest import Place
@@ -91,7 +91,7 @@ class Storm:
             self._late.remove(event)
 
 
-def storm(kafka: Kafka, seed: int, cycles: int, rate: float) -> Counter[str]:
+def storm(kafka: KafkaAt, seed: int, cycles: int, rate: float) -> Counter[str]:
     """What was done, and what the worker met. Raises AssertionError where a promise was broken."""
     with ExitStack() as stack:
         settings: dict[str, Any] = {"transaction_timeout_s": 3.0, "request_timeout_s": 2.0}

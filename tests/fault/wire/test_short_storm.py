@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from tests.fault.wire.storm import storm
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 CYCLES = 30
 RATE = 0.3
 SEED = SystemRandom().randrange(1 << 31)
 
 
-def test_a_worker_behind_a_broker_that_does_what_it_likes_delivers_everything_once(kafka: "Kafka") -> None:
+def test_a_worker_behind_a_broker_that_does_what_it_likes_delivers_everything_once(kafka: "KafkaAt") -> None:
     print(f"seed {SEED}")
     done = storm(kafka, SEED, CYCLES, RATE)
     print(done)

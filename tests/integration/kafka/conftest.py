@@ -16,7 +16,7 @@ from mq.contract import Assigned, Event, Fetched, LogRecord, ShardBatch
 
 if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 PATIENCE_S = 60.0
 CLOCK = SystemClock()
@@ -90,7 +90,7 @@ class Worker:
 class Place:
     """A namespace and a topic on the broker."""
 
-    def __init__(self, kafka: "Kafka", stack: ExitStack) -> None:
+    def __init__(self, kafka: "KafkaAt", stack: ExitStack) -> None:
         from confluent_kafka.admin import AdminClient
 
         self.kafka = kafka
@@ -105,10 +105,12 @@ class Place:
         return f"{self.namespace}.buffer.{self.topic}"
 
     def make_topic(self, partitions: int = 2, **config: str) -> None:
+        """Returns when the broker knows of it, which is later than the controller has made it."""
         from confluent_kafka.admin import NewTopic
 
         dotted = {key.replace("_", "."): value for key, value in config.items()}
         self.admin.create_topics([NewTopic(self.topic, partitions, 1, config=dotted)])[self.topic].result()
+        soon(lambda: self.admin.list_topics(self.topic, PATIENCE_S).topics[self.topic].error is None)
 
     def queue(self, **settings: Any) -> "KafkaQueue":
         from mq.kafka.queue import KafkaQueue
@@ -129,6 +131,6 @@ class Place:
 
 
 @pytest.fixture
-def place(kafka: "Kafka") -> Iterator[Place]:
+def place(kafka: "KafkaAt") -> Iterator[Place]:
     with ExitStack() as stack:
         yield Place(kafka, stack)

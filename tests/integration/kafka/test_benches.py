@@ -18,20 +18,20 @@ from bench.processes.endpoint import Endpoint
 from bench.report import Report
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 FEW = 400
 
 
 @pytest.mark.thorough
-def test_the_worker_delivers_a_load_and_reports_what_it_cost(kafka: "Kafka") -> None:
+def test_the_worker_delivers_a_load_and_reports_what_it_cost(kafka: "KafkaAt") -> None:
     lap = worker_lap(kafka.bootstrap_servers, FEW)
     assert lap.wall_s > 0
     assert lap.cpu_s > 0
 
 
 @pytest.mark.thorough
-def test_the_copy_loop_copies_a_load(kafka: "Kafka") -> None:
+def test_the_copy_loop_copies_a_load(kafka: "KafkaAt") -> None:
     assert copy_lap(kafka.bootstrap_servers, FEW).wall_s > 0
 
 
@@ -74,7 +74,7 @@ def test_a_rate_is_compared_with_that_of_the_same_round() -> None:
 
 
 @pytest.fixture
-def place(kafka: "Kafka") -> Place:
+def place(kafka: "KafkaAt") -> Place:
     return Place.make(kafka.bootstrap_servers)
 
 

@@ -13,7 +13,7 @@ from tests.integration.kafka.behind import Behind, Once, behind_a_fault
 from tests.integration.kafka.conftest import Place, soon
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 Boundary = tuple[int, int]
 """An API, and which of its requests since the cycle began."""
@@ -24,7 +24,7 @@ FETCHES = 2
 
 
 @pytest.fixture
-def behind(kafka: "Kafka") -> Iterator[Behind]:
+def behind(kafka: "KafkaAt") -> Iterator[Behind]:
     with ExitStack() as stack:
         yield Behind(Place(kafka, stack), stack)
 
@@ -99,7 +99,7 @@ def test_a_producer_that_begins_anew_and_is_cut_off_anywhere_delivers_everything
 
 
 def test_a_commit_whose_partitions_are_added_one_by_one_delivers_everything_once(
-    kafka: "Kafka",
+    kafka: "KafkaAt",
 ) -> None:
     with ExitStack() as stack:
         behind = Behind(Place(kafka, stack), stack, explicit=True)

@@ -1,7 +1,6 @@
 """The delay service as it is, on a Kafka queue: from the buffer to the target, not early, not twice."""
 
 from contextlib import ExitStack
-from threading import Event
 
 import pytest
 
@@ -69,20 +68,6 @@ def test_two_workers_share_the_shards_and_deliver_everything_once(logged: Place)
             assert sorted(arrived(logged, queue, 400)) == list(range(400))
         send(logged, queue, range(400, 420), 200)
         assert sorted(arrived(logged, queue, 420)) == list(range(420))
-
-
-def test_a_broker_that_does_not_answer_for_a_while_delays_and_loses_nothing(logged: Place) -> None:
-    queue = logged.queue(session_timeout_s=6.0)
-    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
-    node = logged.kafka.nodes[0]
-    with working(logged, queue):
-        send(logged, queue, range(100), 600)
-        node.freeze()
-        try:
-            Event().wait(2.0)
-        finally:
-            node.thaw()
-        assert sorted(arrived(logged, queue, 100)) == list(range(100))
 
 
 @pytest.mark.thorough

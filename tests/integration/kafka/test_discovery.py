@@ -9,10 +9,10 @@ from delayline.schedule.rules import DEFAULT_RULES
 from tests.integration.kafka.conftest import Place
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 
-def test_a_worker_does_not_wait_for_the_interval_where_its_own_process_makes_the_buffer(kafka: "Kafka") -> None:
+def test_a_worker_does_not_wait_for_the_interval_where_its_own_process_makes_the_buffer(kafka: "KafkaAt") -> None:
     with ExitStack() as stack:
         place = Place(kafka, stack)
         queue = place.queue(discovery_interval_s=3600.0)

@@ -30,7 +30,7 @@ from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, soon
 from tests.tiers import sample
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 T0 = 1_767_225_600_000
 PARTITIONS = 3
@@ -43,7 +43,7 @@ Sends = list[Send | Bulk]
 
 
 @pytest.fixture(scope="module", params=sample([NEWEST, OLDER], every=2))
-def broker(request: pytest.FixtureRequest) -> "Iterator[Kafka]":
+def broker(request: pytest.FixtureRequest) -> "Iterator[KafkaAt]":
     if request.param == NEWEST:
         yield request.getfixturevalue("kafka")
         return
@@ -123,12 +123,12 @@ class Path(NamedTuple):
 
 
 @pytest.fixture(params=sample(["append.time", GIVEN], every=2))
-def paths(broker: "Kafka", request: pytest.FixtureRequest) -> Iterator[list[Path]]:
+def paths(broker: "KafkaAt", request: pytest.FixtureRequest) -> Iterator[list[Path]]:
     with ExitStack() as stack:
         yield [_path(broker, name, request.param, stack) for name in ("wire", "librdkafka")]
 
 
-def _path(broker: "Kafka", name: str, kind: str, stack: ExitStack, **properties: str) -> Path:
+def _path(broker: "KafkaAt", name: str, kind: str, stack: ExitStack, **properties: str) -> Path:
     namespace = f"agree{uuid4().hex[:8]}"
     topic = f"{namespace}-{name}-{kind}"
     config = {
@@ -206,7 +206,7 @@ def test_a_record_that_the_topic_does_not_take_is_refused_alike_and_nothing_is_s
 
 
 @pytest.mark.parametrize("compression", sample(["zstd", "lz4", "snappy", "gzip"], every=4))
-def test_compressed_batches_are_read_by_others(broker: "Kafka", compression: str) -> None:
+def test_compressed_batches_are_read_by_others(broker: "KafkaAt", compression: str) -> None:
     with ExitStack() as stack:
         path = _path(broker, "wire", "append.time", stack, compression_type=compression)
         bodies = [body(number, 500) for number in range(3000)]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Thread, Timer
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +16,7 @@ from delayline.buffer.cursor import Cursor
 from delayline.records.message import Key
 from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Delivery, Lost, Revoked, ShardBatch
-from mq.errors import CommitError, Fenced, QueueUnavailable
+from mq.errors import Fenced, QueueUnavailable
 from mq.kafka.data_path.sends import Aborted
 from mq.kafka.worker.cursors import decode_metadata, encode_metadata
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
@@ -399,28 +399,6 @@ def test_a_frozen_worker_that_wakes_up_writes_nothing_any_more(ready: Place) -> 
         heir.commit(ready.shard, deliveries=[Delivery(body(b"%d" % cursor.next_offset))])
     found = soon(lambda: seen if (seen := delivered(ready, queue))[-1:] == [cursor.next_offset] else None)
     assert found == list(range(len(found)))
-
-
-def test_a_worker_whose_broker_comes_back_goes_on(ready: Place) -> None:
-    _, worker = at_work(ready, session_timeout_s=6.0)
-    worker.claim(ready.shard)
-    node = ready.kafka.nodes[0]
-    node.freeze()
-    outcome: list[object] = []
-
-    def commit() -> None:
-        try:
-            worker.commit(ready.shard, deliveries=[Delivery(body(b"d"))])
-            outcome.append("written")
-        except CommitError as error:
-            outcome.append(error)
-
-    committing = Thread(target=commit)
-    committing.start()
-    committing.join(1.0)
-    node.thaw()
-    committing.join(PATIENCE_S)
-    assert outcome == ["written"]
 
 
 def test_an_unpolled_worker_gives_its_shards_up(ready: Place) -> None:

@@ -108,34 +108,6 @@ def test_a_target_in_want_of_replicas_is_waited_for_and_others_are_delivered() -
             soon(lambda: {status.stalled for status in worker.statuses} == {None})
 
 
-def test_a_worker_frozen_out_for_a_session_in_mid_commit_takes_over_from_itself_and_repeats_nothing(
-    logged: Place,
-) -> None:
-    """The group loses and finds the member while a commit of it is on its way."""
-    queue = logged.queue(session_timeout_s=2.0)
-    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
-    node = logged.kafka.nodes[0]
-    with working(logged, queue) as worker:
-        send(logged, queue, range(3000), 1000)
-        soon(lambda: len(records(logged, queue, logged.topic)) > 100)
-        before = soon(lambda: _epochs(worker))
-        node.freeze()
-        try:
-            Event().wait(4.0)
-        finally:
-            node.thaw()
-        assert arrived(logged, queue, 3000) == list(range(3000))
-        soon(lambda: max(_epochs(worker), default=0) > max(before))
-        send(logged, queue, range(3000, 3010), 0)
-        assert arrived(logged, queue, 3010) == list(range(3010))
-
-
-def _epochs(worker: Worker) -> list[int]:
-    """Of both shards, and none while it has not got both."""
-    found = [status.owner_epoch for status in worker.statuses]
-    return found if len(found) == 2 else []
-
-
 def without_brokers(asked: Asked) -> Act:
     """What a cluster answers whose brokers have all missed their heartbeats to the controller. There is no
     leader of the groups either: a member that still found its coordinator would stay one."""

@@ -20,7 +20,7 @@ from tests.integration.kafka.conftest import Place, soon
 from tests.tiers import sample
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 22, 25, 27
 FETCH, INIT, PRODUCE, OFFSETS, END = (
@@ -33,7 +33,7 @@ FETCH, INIT, PRODUCE, OFFSETS, END = (
 
 
 @pytest.fixture(scope="module")
-def shared(kafka: "Kafka") -> Iterator[Behind]:
+def shared(kafka: "KafkaAt") -> Iterator[Behind]:
     """One worker for all that it survives."""
     with ExitStack() as stack:
         yield Behind(Place(kafka, stack), stack)
@@ -153,7 +153,7 @@ def test_a_target_that_may_not_be_written_is_the_only_one_at_fault(behind: Behin
 
 
 def test_so_is_one_whose_batches_all_arrive_damaged_and_not_its_records(
-    kafka: "Kafka", monkeypatch: pytest.MonkeyPatch
+    kafka: "KafkaAt", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as stack:
         behind = Behind(Place(kafka, stack), stack, transaction_timeout_s=1.0, request_timeout_s=1.0)
@@ -176,7 +176,7 @@ def test_so_is_one_whose_batches_all_arrive_damaged_and_not_its_records(
     assert set(refused) == {(behind.place.shard, False)}
 
 
-def test_a_second_member_between_the_records_and_the_offsets_costs_nothing(kafka: "Kafka") -> None:
+def test_a_second_member_between_the_records_and_the_offsets_costs_nothing(kafka: "KafkaAt") -> None:
     """The offsets are held back until the group has a generation in which they are not taken any more."""
     with ExitStack() as stack:
         behind = Behind(Place(kafka, stack), stack)
@@ -207,7 +207,7 @@ def test_an_end_whose_answer_is_lost_is_found_out_about(behind: Behind) -> None:
     assert not behind.met
 
 
-def test_an_end_whose_answers_are_all_lost_leaves_its_fate_to_whoever_takes_over(kafka: "Kafka") -> None:
+def test_an_end_whose_answers_are_all_lost_leaves_its_fate_to_whoever_takes_over(kafka: "KafkaAt") -> None:
     """Patience is three transaction timeouts."""
     with ExitStack() as stack:
         behind = Behind(Place(kafka, stack), stack, transaction_timeout_s=1.0, request_timeout_s=1.0)
@@ -254,7 +254,7 @@ def test_an_answer_that_cannot_be_read_is_none(behind: Behind, api: ApiKey, dama
     assert set(behind.met) <= {"CommitAborted"}
 
 
-def test_an_answer_that_comes_too_late_is_none(kafka: "Kafka") -> None:
+def test_an_answer_that_comes_too_late_is_none(kafka: "KafkaAt") -> None:
     with ExitStack() as stack:
         behind = Behind(Place(kafka, stack), stack, request_timeout_s=2.0)
         for api in (PRODUCE, END):

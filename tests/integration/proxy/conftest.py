@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cli.proxy_thread import ProxyThread
     from mq.kafka.queue import KafkaQueue
     from proxy.kafka.settings import ProxySettings
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 NODES_MAX = 3
 
@@ -108,7 +108,7 @@ class Proxy:
 
 
 @pytest.fixture
-def proxy(kafka: "Kafka") -> Iterator[Proxy]:
+def proxy(kafka: "KafkaAt") -> Iterator[Proxy]:
     """Not open yet."""
     with ExitStack() as stack:
         yield Proxy(Place(kafka, stack), stack)

@@ -41,21 +41,20 @@ def brokers_seen(proxy: Proxy) -> list[tuple[int, int]]:
     return sorted((one.node_id, one.port) for one in answer.brokers)
 
 
-def test_idempotent_producers_lose_and_repeat_nothing_when_brokers_go_and_come(opened: Proxy) -> None:
+def test_idempotent_producers_lose_and_repeat_nothing_when_brokers_go_and_come(three: Kafka, opened: Proxy) -> None:
     print(f"seed {SEED}")
-    cluster = opened.place.kafka
     opened.place.make_topic(3)
     assert brokers_seen(opened) == [(n, opened.port + n) for n in (1, 2, 3)]
     load = Load(opened, Random(SEED), partitions=3)
     load.send(500)
-    for node in cluster.nodes[1:]:
+    for node in three.nodes[1:]:
         node.kill()
         load.send(500)
         node.start()
-        cluster.wait_ready()
+        three.wait_ready()
         load.send(500)
     load.finish(120)
-    servers = cluster.bootstrap_servers
+    servers = three.bootstrap_servers
     target = held(servers, opened.place.topic)
     buffer = held(servers, opened.place.buffer)
     assert Counter(int(one.value()) for one in target + buffer) == Counter(range(load.sent))
@@ -66,7 +65,9 @@ def test_idempotent_producers_lose_and_repeat_nothing_when_brokers_go_and_come(o
 
 
 @pytest.mark.parametrize("headers", [{}, {"delay_ms": b"600000"}], ids=["immediate", "delayed"])
-def test_a_leader_that_has_moved_is_named_by_the_proxys_address(opened: Proxy, headers: dict[str, bytes]) -> None:
+def test_a_leader_that_has_moved_is_named_by_the_proxys_address(
+    three: Kafka, opened: Proxy, headers: dict[str, bytes]
+) -> None:
     """KIP-951: from version 10 on the answer to a Produce holds the new leader's address."""
     opened.place.topic = f"orders-{len(headers)}-{opened.place.namespace}"
     opened.place.make_topic(1)
@@ -83,7 +84,7 @@ def test_a_leader_that_has_moved_is_named_by_the_proxys_address(opened: Proxy, h
     with closing(WireClient(f"127.0.0.1:{opened.port + other}")) as client:
         body = bytes(client.body(request, 11))
     assert struct.pack(">i", opened.port + leader) in body
-    for node in opened.place.kafka.nodes:
+    for node in three.nodes:
         assert struct.pack(">i", node.port) not in body
 
 

@@ -28,6 +28,8 @@ from tests.unit.mq.kafka.batches import batch_of, plain
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from tests.brokers.kafka import Kafka
+
 
 @pytest.fixture
 def client(opened: Proxy) -> Iterator[WireClient]:
@@ -292,16 +294,21 @@ def test_brokers_may_be_reached_over_tls(proxy: Proxy, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def own_proxy() -> Iterator[Proxy]:
-    """Before a broker of the test's own, which is back sooner than one that holds the topics of all tests."""
+def own_kafka() -> "Iterator[Kafka]":
     from tests.brokers.kafka import Kafka
 
-    with started(Kafka) as kafka, ExitStack() as stack:
-        yield Proxy(Place(kafka, stack), stack)
+    with started(Kafka) as kafka:
+        yield kafka
 
 
-def test_a_broker_that_comes_back_is_found_again(own_proxy: Proxy) -> None:
-    proxy, kafka = own_proxy, own_proxy.place.kafka
+@pytest.fixture
+def own_proxy(own_kafka: "Kafka") -> Iterator[Proxy]:
+    with ExitStack() as stack:
+        yield Proxy(Place(own_kafka, stack), stack)
+
+
+def test_a_broker_that_comes_back_is_found_again(own_kafka: "Kafka", own_proxy: Proxy) -> None:
+    proxy, kafka = own_proxy, own_kafka
     proxy.make_topic(1)
     with proxy.open(proxy.registry):
         producer = Producer({"bootstrap.servers": proxy.address, "enable.idempotence": True, "log_level": 0})

@@ -72,7 +72,7 @@ async def _by_aiokafka(proxy: Proxy) -> list[int]:
     from aiokafka import AIOKafkaConsumer
 
     settings = {"bootstrap_servers": proxy.address, "auto_offset_reset": "earliest"}
-    async with AIOKafkaConsumer(proxy.place.topic, group_id="aiokafka", **settings) as consumer:
+    async with AIOKafkaConsumer(proxy.place.topic, group_id=proxy.place.namespace, **settings) as consumer:
         return sorted([int((await asyncio.wait_for(consumer.getone(), 20)).value) for _ in range(40)])
 
 

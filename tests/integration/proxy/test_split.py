@@ -114,7 +114,7 @@ def test_kafka_python_is_served(opened: Proxy) -> None:
         opened.place.topic,
         bootstrap_servers=opened.address,
         auto_offset_reset="earliest",
-        group_id="reader",
+        group_id=opened.place.namespace,
         consumer_timeout_ms=5000,
     )
     with closing(consumer):
@@ -333,7 +333,11 @@ def test_what_a_consumer_group_commits_passes_through(opened: Proxy) -> None:
 
     opened.make_topic(1)
     produced(opened, [(b"1", [])])
-    settings = {"bootstrap.servers": opened.address, "group.id": "g", "auto.offset.reset": "earliest"}
+    settings = {
+        "bootstrap.servers": opened.address,
+        "group.id": opened.place.namespace,
+        "auto.offset.reset": "earliest",
+    }
     with closing(Consumer(settings)) as consumer:
         consumer.subscribe([opened.place.topic])
         (message,) = consumer.consume(1, 15)

@@ -21,7 +21,7 @@ from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import CODECS, ProducerId, Sent, batch_of, plain
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    from tests.brokers.kafka import KafkaAt
 
 HIDDEN = Hidden(lambda name: name.startswith("hidden."), b"hidden.")
 VIEW = View(lambda node_id, real: Address("proxy.example", 7), HIDDEN)
@@ -30,7 +30,7 @@ READ_S = 30.0
 
 
 @pytest.fixture
-def client(kafka: "Kafka") -> Iterator[WireClient]:
+def client(kafka: "KafkaAt") -> Iterator[WireClient]:
     with closing(WireClient(kafka.bootstrap_servers)) as client:
         yield client
 
@@ -119,7 +119,7 @@ def next_sequence(client: WireClient, topic: str, producer_id: int) -> int | Non
     return found[0] if found else None
 
 
-def read_by_librdkafka(kafka: "Kafka", topic: str, count: int) -> list[Sent]:
+def read_by_librdkafka(kafka: "KafkaAt", topic: str, count: int) -> list[Sent]:
     settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
     consumer = Consumer({**settings, "check.crcs": True})
     consumer.subscribe([topic])
@@ -134,7 +134,7 @@ def read_by_librdkafka(kafka: "Kafka", topic: str, count: int) -> list[Sent]:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_both_parts_of_a_split_batch_are_taken_by_a_broker_and_read_by_a_client(
-    kafka: "Kafka", client: WireClient, codec: int
+    kafka: "KafkaAt", client: WireClient, codec: int
 ) -> None:
     target = f"wire-{uuid4().hex}"
     made(client, target, f"{target}-b")

@@ -11,13 +11,13 @@ import pytest
 from rocketmq.client.client import Client
 from rocketmq.errors import TopicMissing
 from rocketmq.wire.bodies import Queue
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.integration.rocketmq.service import Service
 from tests.integration.rocketmq.waiting import soon
 
 
 @pytest.fixture
-def client(rocketmq: RocketMq) -> Iterator[Client]:
+def client(rocketmq: RocketMqAt) -> Iterator[Client]:
     with Client(rocketmq.settings) as made:
         yield made
 
@@ -42,7 +42,7 @@ def made(client: Client, topic: str, queues: int) -> Queue:
 
 
 @pytest.fixture
-def service(rocketmq: RocketMq, client: Client, tmp_path: Path) -> Iterator[Service]:
+def service(rocketmq: RocketMqAt, client: Client, tmp_path: Path) -> Iterator[Service]:
     """On all brokers."""
     with closing(Service(rocketmq, client, tmp_path)) as made:
         made.start()

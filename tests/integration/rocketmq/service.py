@@ -16,7 +16,7 @@ from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import TopicOf
 from rocketmq.wire.stored import StoredMessage
-from tests.brokers.rocketmq import RocketMq
+from tests.brokers.rocketmq import RocketMq, RocketMqAt
 from tests.fault.rocketmq.judge import Delivered, delivered_into, messages
 from tests.fault.server import Server, http_client
 from tests.integration.rocketmq.waiting import soon
@@ -27,7 +27,7 @@ QUEUES = 2
 class Service:
     """An API and a worker, and one topic on all brokers. The second worker is started where it is needed."""
 
-    def __init__(self, server: RocketMq, client: Client, folder: Path) -> None:
+    def __init__(self, server: RocketMqAt, client: Client, folder: Path) -> None:
         self.server, self.client = server, client
         self.topic = f"orders-{uuid4().hex[:8]}"
         for broker in server.brokers:
@@ -168,7 +168,7 @@ def freeze(server: RocketMq, name: str) -> Callable[[], None]:
     return server.brokers[name].thaw
 
 
-def delete(server: RocketMq, client: Client, topic: str, *, routes: bool = True) -> None:
+def delete(server: RocketMqAt, client: Client, topic: str, *, routes: bool = True) -> None:
     """As RocketMQ's tools do it: from its brokers, and then from the name servers. Without `routes` a name server
     goes on to know it."""
     for broker in server.brokers:

@@ -1,5 +1,6 @@
 """The client on a real name server and broker."""
 
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,9 @@ from rocketmq.wire.command import Command, Encoding
 from rocketmq.wire.compression import Compression, compress, flags_of
 from rocketmq.wire.ids import decode_message_id, decode_recall_handle
 from rocketmq.wire.stored import StoredMessage
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMq, RocketMqAt
+from tests.conftest import started
+from tests.integration.rocketmq.conftest import made
 from tests.integration.rocketmq.waiting import CLOCK, soon
 
 GROUP = "shoppers"
@@ -36,14 +39,15 @@ def pulled(client: Client, queue: Queue, count: int) -> list[StoredMessage]:
 
 
 @pytest.mark.parametrize("encoding", Encoding)
-def test_what_is_sent_is_pulled_as_it_was(rocketmq: RocketMq, queue: Queue, encoding: Encoding) -> None:
+def test_what_is_sent_is_pulled_as_it_was(rocketmq: RocketMqAt, queue: Queue, encoding: Encoding) -> None:
     with Client(replace(rocketmq.settings, encoding=encoding)) as client:
         sent = client.broker.send_later(queue, b"body", {"KEYS": "ä b"}, flag=7, born_ms=5).result()
         (found,) = pulled(client, queue, 1)
         properties = found.properties_map()
         assert (found.body, found.flag, found.born_ms, properties["KEYS"]) == (b"body", 7, 5, "ä b")
         assert found.offset_message_id == sent.answer.msg_id
-        assert decode_message_id(sent.answer.msg_id).port == rocketmq.broker.port
+        port = decode_message_id(sent.answer.msg_id).port
+        assert f"127.0.0.1:{port}" == client.admin.brokers()[BROKER]
         assert client.broker.view(queue, found.commit_log_offset).body == b"body"
         client.broker.send_one_way(queue, b"one way")
         assert pulled(client, queue, 2)[1].body == b"one way"
@@ -134,7 +138,7 @@ def test_what_a_consumer_sends_back_is_delayed_and_comes_to_its_retry_topic(clie
     client.admin.delete_group(group, BROKER)
 
 
-def test_a_group_hears_of_its_members(rocketmq: RocketMq, client: Client, queue: Queue) -> None:
+def test_a_group_hears_of_its_members(rocketmq: RocketMqAt, client: Client, queue: Queue) -> None:
     group, pushes = f"group-{uuid4().hex[:8]}", []
     client.admin.create_group(group, BROKER)
     with Client(rocketmq.settings, on_push=lambda push: pushes.append(push)) as first:
@@ -168,22 +172,29 @@ def test_thousands_of_requests_at_once_on_one_connection(client: Client, queue: 
     assert sorted(offsets) == list(range(2000))
 
 
-@pytest.mark.thorough  # a second start of both; each run has the client's answers to such failures in its units
-def test_a_name_server_and_a_broker_that_go_and_come_back(rocketmq: RocketMq, queue: Queue) -> None:
-    with Client(replace(rocketmq.settings, route_s=0.0, backoff_max_s=0.5, request_timeout_s=5)) as client:
+@pytest.fixture
+def own() -> Iterator[RocketMq]:
+    with started(RocketMq) as server:
+        yield server
+
+
+@pytest.mark.thorough  # two starts of both; each run has the client's answers to such failures in its units
+def test_a_name_server_and_a_broker_that_go_and_come_back(own: RocketMq) -> None:
+    with Client(replace(own.settings, route_s=0.0, backoff_max_s=0.5, request_timeout_s=5)) as client:
+        queue = made(client, "orders", 1)
         client.broker.send(queue, b"before")
-        rocketmq.name_server.kill()
+        own.name_server.kill()
         client.broker.send(queue, b"without a name server")
         assert client.names.stale_answers > 0
         waiting = client.broker.pull_later(queue, 2, wait_s=30)
-        rocketmq.broker.kill()
+        own.broker.kill()
         with pytest.raises(AnswerLost):
             waiting.result()
         with pytest.raises(Unreachable):
             client.broker.send(queue, b"to nobody")
-        rocketmq.name_server.start()
-        rocketmq.broker.start()
-        rocketmq.wait_ready()
+        own.name_server.start()
+        own.broker.start()
+        own.wait_ready()
         soon(lambda: _sent(client, queue))
         bodies = [one.body for one in pulled(client, queue, 3)]
         assert bodies[-1] == b"after"

@@ -8,7 +8,7 @@ import pytest
 
 from mq.contract import Append
 from mq.errors import QueueUnavailable
-from tests.brokers.rocketmq import RocketMq
+from tests.brokers.rocketmq import RocketMqAt
 from tests.contract.drive import bodies
 from tests.contract.on_rocketmq import SuiteQueue
 from tests.integration.rocketmq.test_cut_steps import cut
@@ -20,7 +20,7 @@ REQUESTS = 4
 
 
 @pytest.fixture
-def queue(rocketmq: RocketMq) -> Iterator[Any]:
+def queue(rocketmq: RocketMqAt) -> Iterator[Any]:
     from delayline.schedule.rules import DEFAULT_RULES
 
     with closing(SuiteQueue(rocketmq.settings.name_servers[0], namespace="delayline", partitions=1)) as made:

@@ -11,7 +11,7 @@ from delayline.records.message import Key, Shard
 from mq.contract import Append, Delivery
 from mq.errors import CommitError, QueueUnavailable
 from rocketmq.errors import Unreachable
-from tests.brokers.rocketmq import RocketMq
+from tests.brokers.rocketmq import RocketMqAt
 from tests.contract.drive import Worker, bodies, next_claim, start_worker
 from tests.contract.on_rocketmq import SuiteQueue
 from tests.integration.rocketmq.waiting import soon
@@ -24,12 +24,12 @@ REQUESTS = 7
 """The step, its deliveries; dead letter and group; what goes on and rows; the note that it is done."""
 
 
-def opened(rocketmq: RocketMq, **options: Any) -> SuiteQueue:
+def opened(rocketmq: RocketMqAt, **options: Any) -> SuiteQueue:
     return SuiteQueue(rocketmq.settings.name_servers[0], namespace="delayline", partitions=1, **options)
 
 
 @pytest.fixture
-def queue(rocketmq: RocketMq) -> Iterator[Any]:
+def queue(rocketmq: RocketMqAt) -> Iterator[Any]:
     with closing(opened(rocketmq)) as made:
         yield made
 
@@ -143,7 +143,7 @@ def test_a_takeover_that_is_cut_off_itself_is_gone_on_with_by_the_next_one(queue
     assert everywhere(queue) == expected(["first", "second"])
 
 
-def test_rows_that_wait_when_a_worker_is_cut_off_are_stored_by_the_next_one(rocketmq: RocketMq) -> None:
+def test_rows_that_wait_when_a_worker_is_cut_off_are_stored_by_the_next_one(rocketmq: RocketMqAt) -> None:
     with closing(opened(rocketmq, rows_every_s=3600.0)) as queue:
         worker = start_worker(queue)  # type: ignore[arg-type]
         for name in ("first", "second", "third"):

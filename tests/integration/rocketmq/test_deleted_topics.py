@@ -3,7 +3,7 @@
 import pytest
 
 from rocketmq.client.client import Client
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.integration.rocketmq.service import QUEUES, Service, delete
 from tests.integration.rocketmq.waiting import soon
 
@@ -13,7 +13,7 @@ SHARDS = {f"{BROKER}:{number}" for number in range(QUEUES)}
 
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_a_journal_that_was_deleted_is_a_cursor_that_is_lost(
-    service: Service, rocketmq: RocketMq, client: Client, is_killed: bool
+    service: Service, rocketmq: RocketMqAt, client: Client, is_killed: bool
 ) -> None:
     service.send([0, 1], "delivered")
     service.wait_for_all()
@@ -28,7 +28,7 @@ def test_a_journal_that_was_deleted_is_a_cursor_that_is_lost(
 
 
 def test_a_buffer_that_was_deleted_behind_its_route_is_no_empty_one(
-    service: Service, rocketmq: RocketMq, client: Client
+    service: Service, rocketmq: RocketMqAt, client: Client
 ) -> None:
     service.send([0, 1], "waits", delay_ms=600_000)
     soon(lambda: service.pending() == 2)

@@ -11,7 +11,7 @@ import pytest
 from rocketmq.client.client import Client
 from rocketmq.errors import RocketmqError
 from rocketmq.wire.bodies import Queue
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.integration.rocketmq.service import QUEUES, Service
 from tests.integration.rocketmq.waiting import CLOCK, soon
 
@@ -34,7 +34,7 @@ def delivered(client: Client, service: Service) -> list[str]:
 
 
 @pytest.fixture
-def running(rocketmq: RocketMq, client: Client, tmp_path: Path) -> Service:
+def running(rocketmq: RocketMqAt, client: Client, tmp_path: Path) -> Service:
     return Service(rocketmq, client, tmp_path)
 
 

@@ -21,7 +21,7 @@ from rocketmq.errors import InvalidRequest, Refused
 from rocketmq.wire.bodies import Queue
 from rocketmq.wire.codes import Answer
 from rocketmq.wire.headers.admin import Permission
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.contract.drive import Worker
 from tests.integration.rocketmq.service import delete
 from tests.integration.rocketmq.waiting import CLOCK, soon
@@ -33,7 +33,7 @@ BODY_MAX = 4 << 20
 class Owned:
     """A worker with the only shard of a topic, on a queue of its own namespace."""
 
-    def __init__(self, server: RocketMq, topic: str) -> None:
+    def __init__(self, server: RocketMqAt, topic: str) -> None:
         settings = RocketmqSettings(
             name_servers=server.settings.name_servers[0],
             namespace=f"ns-{topic}",
@@ -70,7 +70,7 @@ def topic(client: Client, queue: Queue) -> str:
 
 
 @pytest.fixture
-def owned(rocketmq: RocketMq, topic: str) -> Iterator[Owned]:
+def owned(rocketmq: RocketMqAt, topic: str) -> Iterator[Owned]:
     with closing(Owned(rocketmq, topic)) as made:
         yield made
 
@@ -100,7 +100,7 @@ def test_a_target_that_may_not_be_written_refuses_and_goes_on_when_it_may(
 
 
 def test_a_target_that_was_deleted_refuses_and_goes_on_when_it_is_made_again(
-    rocketmq: RocketMq, client: Client, topic: str, owned: Owned
+    rocketmq: RocketMqAt, client: Client, topic: str, owned: Owned
 ) -> None:
     delete(rocketmq, client, topic)
     soon(lambda: owned.queue.target_trouble(owned.shard) is not None)
@@ -132,7 +132,7 @@ def test_headers_as_large_as_properties_may_be_are_delivered_and_larger_ones_are
     soon(lambda: values(client, topic) == [b"m"])
 
 
-def test_a_broker_takes_4_mib_and_refuses_more_as_illegal(rocketmq: RocketMq, client: Client, topic: str) -> None:
+def test_a_broker_takes_4_mib_and_refuses_more_as_illegal(rocketmq: RocketMqAt, client: Client, topic: str) -> None:
     queue = Queue(topic, BROKER, 0)
     client.broker.send(queue, bytes(BODY_MAX))
     with pytest.raises(InvalidRequest):
@@ -143,7 +143,7 @@ def test_a_broker_takes_4_mib_and_refuses_more_as_illegal(rocketmq: RocketMq, cl
 
 
 def test_a_buffer_that_is_deleted_takes_its_shard_with_it_and_comes_back_as_another_one(
-    rocketmq: RocketMq, client: Client, topic: str, owned: Owned
+    rocketmq: RocketMqAt, client: Client, topic: str, owned: Owned
 ) -> None:
     def lost() -> Any:
         return [event for event in owned.source.poll(10, 0.1) if isinstance(event, Lost)]

@@ -18,7 +18,7 @@ from rocketmq.client.client import Client
 from tests.brokers.certificates import make_certificate
 from tests.brokers.distribution import Unavailable
 from tests.brokers.kafka import QUICK_START
-from tests.brokers.rocketmq import BROKER, RocketMq, started
+from tests.brokers.rocketmq import BROKER, RocketMq, RocketMqAt, started
 from tests.integration.rocketmq.waiting import CLOCK, soon
 
 pytestmark = pytest.mark.thorough
@@ -51,7 +51,7 @@ def encrypted(certificates: Path) -> Iterator[RocketMq]:
         pytest.skip(f"no RocketMQ: {error}")
 
 
-def queue_on(server: RocketMq, **properties: str) -> RocketmqQueue:
+def queue_on(server: RocketMqAt, **properties: str) -> RocketmqQueue:
     settings = RocketmqSettings(
         name_servers=server.settings.name_servers[0],
         namespace=f"ns{uuid4().hex[:8]}",
@@ -71,7 +71,7 @@ def error_of(queue: RocketmqQueue) -> str:
     return str(found.value)
 
 
-def test_over_tls_a_worker_takes_a_shard_and_records_pass(encrypted: RocketMq, certificates: Path) -> None:
+def test_over_tls_a_worker_takes_a_shard_and_records_pass(encrypted: RocketMqAt, certificates: Path) -> None:
     topic = f"orders-{uuid4().hex[:8]}"
     with Client(encrypted.settings) as client:
         client.admin.create_topic(topic, BROKER, 1)
@@ -87,14 +87,14 @@ def test_over_tls_a_worker_takes_a_shard_and_records_pass(encrypted: RocketMq, c
             assert position.offset == 0
 
 
-def test_a_certificate_of_an_unknown_authority_is_not_trusted(encrypted: RocketMq, certificates: Path) -> None:
+def test_a_certificate_of_an_unknown_authority_is_not_trusted(encrypted: RocketMqAt, certificates: Path) -> None:
     assert "its certificate is not trusted" in error_of(queue_on(encrypted, **trusting(certificates, "other")))
 
 
-def test_without_tls_a_server_that_enforces_it_is_named_with_the_likely_reason(encrypted: RocketMq) -> None:
+def test_without_tls_a_server_that_enforces_it_is_named_with_the_likely_reason(encrypted: RocketMqAt) -> None:
     assert "does it want TLS" in error_of(queue_on(encrypted))
 
 
-def test_a_server_that_takes_no_tls_is_named(rocketmq: RocketMq, certificates: Path) -> None:
+def test_a_server_that_takes_no_tls_is_named(rocketmq: RocketMqAt, certificates: Path) -> None:
     found = error_of(queue_on(rocketmq, **trusting(certificates, "server")))
     assert "not trusted" in found or "no TLS with it" in found  # a server's default is permissive, by itself signed

@@ -81,6 +81,7 @@ def test_every_file_of_the_console_fits_a_head() -> None:
     assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
 
 
+@pytest.mark.slow
 def test_an_installed_package_has_the_console_in_it(tmp_path: Path) -> None:
     build = (
         "import sys; sys.argv = ['setup.py', '-q', 'egg_info', '-e', sys.argv[1], 'build', '-b', sys.argv[1], "

@@ -14,10 +14,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.server import serve
+from api.server import GRACE_S, serve
 from delayline.process.listening import CannotListen
 from tests.ports import free_port
 from tests.unit.api.in_memory import MESSAGES, RECORDS, Api
+
+BUSY_S = 6.0
+"""Within which a process ends on a busy machine; streams alone would hold it for ever."""
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,6 +50,7 @@ def test_the_server_answers_as_soon_as_it_logs_that_it_has_started() -> None:
     assert "server" not in answer.headers
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_on_gets_the_answer_to_a_body_that_is_too_large() -> None:
     with _server() as (_, url):
         host, _, port = url.removeprefix("http://").partition(":")
@@ -73,7 +77,7 @@ def test_a_request_that_is_under_way_when_the_server_stops_is_answered_and_leave
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_within_three_seconds_even_with_open_streams_and_the_caller_goes_on(number: int) -> None:
+def test_a_signal_ends_it_within_its_grace_even_with_open_streams_and_the_caller_goes_on(number: int) -> None:
     with _server() as (process, url), httpx.Client(base_url=url, timeout=5) as http:
         http.post(MESSAGES, json={"value": 1, "partition": 0})
         with http.stream("GET", RECORDS, params={"follow": "sse"}) as stream:
@@ -83,11 +87,12 @@ def test_a_signal_ends_it_within_three_seconds_even_with_open_streams_and_the_ca
             process.send_signal(number)
             assert [line for line in lines if line.startswith("data:")] == []
         assert process.wait(timeout=10) == 0
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < GRACE_S + BUSY_S
         assert process.stdout is not None
         assert process.stdout.readline() == "ended\n"
 
 
+@pytest.mark.slow
 def test_a_body_too_large_is_refused_on_the_wire_and_the_connection_ends() -> None:
     with _server() as (_, url), socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 5) as raw:
         head = f"POST {MESSAGES} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

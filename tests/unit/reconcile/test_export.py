@@ -329,6 +329,7 @@ def test_the_command_prints_what_it_has_done(
     assert "has no run that has ended" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_needs_neither_java_nor_spark(ledger: Ledger, tables: Path, tmp_path: Path) -> None:
     for package in ("pyspark", "py4j", "pandas"):
         (tmp_path / f"{package}.py").write_text("raise ModuleNotFoundError(name='it is not to be needed')")
@@ -339,6 +340,7 @@ def test_the_command_needs_neither_java_nor_spark(ledger: Ledger, tables: Path, 
     assert len(ids(tables)) == 3
 
 
+@pytest.mark.slow
 def test_without_its_package_the_command_names_what_installs_it(ledger: Ledger, tables: Path, tmp_path: Path) -> None:
     (tmp_path / "deltalake.py").write_text("raise ModuleNotFoundError(name='deltalake')")
     program = [str(Path(sys.executable).with_name("delayline")), "reconcile", "export"]

@@ -84,6 +84,7 @@ def test_any_query_gets_an_answer(query: str) -> None:
     _check(API.get(f"/v1/topics/delayline.dead/records?{query}"))
 
 
+@pytest.mark.slow
 @_often
 @given(
     st.binary(), st.binary(), st.lists(st.tuples(st.text(min_size=1, max_size=20), st.none() | st.text()), max_size=4)

@@ -16,6 +16,8 @@ from api.http.sending_path import SendingPath
 from tests.unit.api.in_memory import Api
 from tests.unit.api.situations import DOCUMENT, ENDPOINTS, SITUATIONS, api, ask, examples, filled, headers_of
 
+pytestmark = pytest.mark.slow
+
 UNREAD = {"/healthz", "/readyz", "/metrics"}
 """Probes may ask with whatever query they like."""
 OF_HTTP = {b"content-type", b"content-length", b"content-encoding", b"transfer-encoding"}

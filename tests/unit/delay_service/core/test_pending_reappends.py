@@ -1,5 +1,6 @@
 """Messages between the commit that carries them on and the moment at which their new record is read."""
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -53,7 +54,7 @@ class Moving(RuleBasedStateMachine):
                 assert self.moving.holder(name) == ((message_id, moved) if has_it else None)
 
 
-TestMoving = Moving.TestCase
+TestMoving = pytest.mark.slow(Moving.TestCase)
 
 
 def test_a_name_that_is_no_text_names_nobody() -> None:

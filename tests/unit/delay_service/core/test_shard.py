@@ -110,7 +110,7 @@ class Life(RuleBasedStateMachine):
         assert self.core.cursor.low_offset <= min((key.offset for key in self.pending), default=self.core.position)
 
 
-TestLife = Life.TestCase
+TestLife = pytest.mark.slow(Life.TestCase)
 
 
 def test_nothing_is_taken_before_the_log_is_read_to_the_end_that_was_recorded() -> None:

@@ -105,6 +105,7 @@ def test_a_packed_record_is_the_message_and_the_moment_of_its_acceptance(
     assert accepted_at_ms_of(packed) == accepted_at_ms
 
 
+@pytest.mark.slow
 @given(PARTS, HEADERS, MOMENTS, MOMENTS, st.binary(max_size=130))
 def test_a_sealed_record_is_a_body_with_id_and_due_behind(
     value: bytes | None, headers: list[Header], accepted_at_ms: int, due_ms: int, message_id: bytes

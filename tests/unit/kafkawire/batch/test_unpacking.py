@@ -70,6 +70,7 @@ def test_what_a_read_has_no_room_for_comes_with_the_next_ones_without_another_fe
     assert {request.topics[0].partitions[0].fetch_offset for _, request in cluster.fetches} <= {0, 6}
 
 
+@pytest.mark.slow
 def test_a_heavy_partition_lets_the_others_have_their_turn(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     for number in range(8):
@@ -81,6 +82,7 @@ def test_a_heavy_partition_lets_the_others_have_their_turn(one: tuple[Cluster, W
     assert len(bodies(found, FIRST)) <= 2
 
 
+@pytest.mark.slow
 def test_what_waits_unpacked_is_bounded_however_many_partitions_take_turns() -> None:
     """Each has a batch that lasts for many reads."""
     places = [At("orders", number) for number in range(12)]

@@ -243,6 +243,7 @@ def test_batches_that_end_before_the_offset_that_was_asked_for_are_an_error() ->
         all_of(batches(TWO, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_change_of_a_records_field_is_found_or_does_no_harm(data: st.DataObject) -> None:

@@ -128,6 +128,7 @@ def test_without_a_loss_no_epoch_diverges_wherever_answers_are_cut(seed: int, st
             assert (epoch, end >= reading.offset) == (reading.epoch, True)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_change_of_an_answer_is_an_error_that_is_known_or_does_no_harm(data: st.DataObject) -> None:

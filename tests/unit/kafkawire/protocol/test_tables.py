@@ -19,6 +19,8 @@ from kafkawire.protocol.schema import Spec, Struct, Versions, columns
 from tests.tiers import examples
 from tests.unit.mq.kafka.tables import definition, tables, values, versions
 
+pytestmark = pytest.mark.slow
+
 QUICK = settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 every_table = pytest.mark.parametrize("cls", tables(), ids=lambda cls: cls.__name__)

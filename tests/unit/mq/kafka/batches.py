@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 import cramjam
+import google_crc32c
 from kafka.codec import gzip_encode, lz4_encode, zstd_encode
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from kafka.record.util import calc_crc32c
 
 T0 = 1_767_225_600_000
 XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -110,7 +110,7 @@ def with_payload(data: bytes, payload: bytes, codec: int, count: int | None = No
     if count is not None:
         struct.pack_into(">i", head, 23, count - 1)
         struct.pack_into(">i", head, 57, count)
-    struct.pack_into(">I", head, 17, calc_crc32c(bytes(head[21:]) + payload))
+    struct.pack_into(">I", head, 17, google_crc32c.value(bytes(head[21:]) + payload))
     return bytes(head) + payload
 
 

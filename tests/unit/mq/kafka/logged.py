@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka.record.util import calc_crc32c
+import google_crc32c
 
 from delayline.records.record import encode_body, encode_varint
 from tests.unit.mq.kafka.batches import COMPRESS, NONE, SNAPPY, SNAPPY_XERIAL, T0
@@ -46,7 +46,7 @@ def batch(
 def sealed(base: int, attributes: int, last_delta: int, producer: int, count: int, payload: bytes) -> bytes:
     """Head and payload, with the length and the checksum that fit."""
     checked = struct.pack(">hiqqqhii", attributes, last_delta, T0, T0, producer, 0, -1, count) + payload
-    return struct.pack(">qiibI", base, 9 + len(checked), 0, 2, calc_crc32c(checked)) + checked
+    return struct.pack(">qiibI", base, 9 + len(checked), 0, 2, google_crc32c.value(checked)) + checked
 
 
 def marker(base: int, producer: int, kind: int) -> bytes:

@@ -4,6 +4,7 @@ import struct
 from dataclasses import replace
 from random import Random
 
+import google_crc32c
 import pytest
 import zstandard
 
@@ -14,7 +15,7 @@ from kafkawire.batch.head import APPEND_TIME_BIT, Batch, Codec, read_batch
 from kafkawire.batch.records import read_records
 from kafkawire.protocol.errors import BatchError, ErrorCode, MalformedBatch, UnsupportedCompression
 from proxy.kafka.produce.screen import Screen, check_compression
-from tests.unit.mq.kafka.batches import CODECS, COMPRESS, LZ4, SNAPPY_XERIAL, batch_of, calc_crc32c, with_payload
+from tests.unit.mq.kafka.batches import CODECS, COMPRESS, LZ4, SNAPPY_XERIAL, batch_of, with_payload
 
 SCREEN = Screen(lambda _: DEFAULT_RULES, horizon_max_ms=86_400_000)
 BY_DEFAULT = Screen(lambda _: Rules(default_delay_ms=1000), horizon_max_ms=86_400_000)
@@ -84,7 +85,7 @@ def headed(**fields: int) -> Batch:
     found = batch([0], [body()])
     head = found.head._replace(**fields)
     rest = struct.pack(">hiqqqhii", *head[5:]) + bytes(found.payload)
-    return replace(found, head=head._replace(crc=calc_crc32c(rest)))
+    return replace(found, head=head._replace(crc=google_crc32c.value(rest)))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from kafkawire.batch.compression import Allowance
 from kafkawire.batch.head import Codec
 from kafkawire.protocol.errors import ErrorCode
 from proxy.kafka.produce.screen import Refusal
-from proxy.kafka.produce.unnamed import EVERY, FIRST, SAMPLE_BYTES, TOPICS_MAX, Unnamed
+from proxy.kafka.produce.unnamed import SAMPLE_BYTES, Unnamed
+from proxy.screening import EVERY, FIRST, TOPICS_MAX
 from tests.unit.mq.kafka.batches import CODECS, batch_of, plain
 
 
