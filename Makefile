@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: help run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client rocketmq-client reconcile-demo reconcile-job reconcile-export spark-package lock version wheel image tagged coverage clean
+.PHONY: help run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy chaos-rocketmq-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client rocketmq-client reconcile-demo reconcile-job reconcile-export spark-package lock version wheel image tagged coverage clean
 
 help:   ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ wire-faults: $(VENV)/.test   ## a worker on the wire, cut off, delayed, refused,
 
 chaos-kafka-proxy: $(VENV)/.test   ## kill -9 of Kafka proxies, workers and brokers under six kinds of clients; SEED, PARTS, DURATION
 	$(BIN)/python -m tests.fault.proxy.run
+
+chaos-rocketmq-proxy: $(VENV)/.test   ## kill -9 of RocketMQ proxies, workers and the broker under clients that send and recall; SEED, PARTS, KILLS, RECALLS
+	$(BIN)/python -m tests.fault.rocketmq_proxy.run
 
 search-kafka-proxy: $(VENV)/.test   ## every crash point of the proxy's sequencer in a model of two logs; PARTS, SEEDS, FIRST
 	$(BIN)/python -m tests.proxy_model.run

@@ -19,6 +19,7 @@ LEFT_OUT = {
     "tests/acceptance/test_rules_on_kafka.py": "rules over several processes; each run has them in one",
     "tests/console/test_reconcile_report.py": "how a page looks; each run has its content",
     "tests/deploy/test_compose_at_work.py": "starts everything that Compose would; each run has the parts",
+    "tests/fault/rocketmq_proxy/test_short_proof.py": "proxies and workers killed; each run has workers",
     "tests/foreign/test_foreign.py": "needs the tools of other languages; each run has librdkafka and Python's",
     "tests/integration/kafka/test_hanging.py": "three nodes, and transactions that wait; each run has their model",
     "tests/integration/kafka/test_kerberos.py": "a broker and a KDC of its own; each run has the login's units",

@@ -7,10 +7,12 @@ import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
@@ -21,6 +23,8 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.hook.SendMessageContext;
+import org.apache.rocketmq.client.hook.SendMessageHook;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -47,6 +51,10 @@ public class JavaClient {
     static String names;
     static RPCHook account; // signs, where there is one
     static DefaultMQProducer producer;
+    static final List<Thread> STREAMS = new ArrayList<>();
+    static volatile boolean streaming;
+    /** Requests that this thread's send has taken: the client repeats one that had no answer. */
+    static final ThreadLocal<Integer> ATTEMPTS = ThreadLocal.withInitial(() -> 0);
 
     public static void main(String[] args) throws Exception {
         System.setOut(System.err); // where the client logs
@@ -68,6 +76,8 @@ public class JavaClient {
             case "consume": return consume(command);
             case "stop": CONSUMERS.remove(command.getString("name")).shutdown(); return "stopped";
             case "send": return send(command);
+            case "stream": return stream(command);
+            case "hush": return hush();
             case "transact": return transact(command);
             case "recall": return producer().recallMessage(command.getString("topic"), command.getString("handle"));
             case "view": return seen(producer().viewMessage(command.getString("topic"), command.getString("id")));
@@ -251,5 +261,101 @@ public class JavaClient {
             found.add(seen(one));
         }
         return found;
+    }
+
+    // --- a numbered stream
+
+    static final String[] WAYS = {"level", "ms", "ms", "moment", "directive", "plain", "plain", "batch", "one-way"};
+    static final int[] LEVELS_MS = {1000, 5000};
+    static final int DELAY_MAX_MS = 4000, MEMBERS = 5, AFTER_FAILURE_MS = 200;
+
+    /** Sends by several threads until `hush`, and prints what is known of each message once its send has ended. */
+    static Object stream(JSONObject command) throws Exception {
+        producer().getDefaultMQProducerImpl().registerSendMessageHook(new SendMessageHook() {
+            @Override public String hookName() {
+                return "attempts";
+            }
+            @Override public void sendMessageBefore(SendMessageContext context) {
+                ATTEMPTS.set(ATTEMPTS.get() + 1);
+            }
+            @Override public void sendMessageAfter(SendMessageContext context) {
+            }
+        });
+        streaming = true;
+        for (int thread = 0; thread < command.getIntValue("threads"); thread++) {
+            String name = "java-" + thread;
+            Random random = new Random(command.getLongValue("seed") + thread);
+            STREAMS.add(new Thread(() -> sendOn(command.getString("topic"), name, random, command.getIntValue("pause_ms"))));
+            STREAMS.get(thread).start();
+        }
+        return "started";
+    }
+
+    static Object hush() throws Exception {
+        streaming = false;
+        for (Thread thread : STREAMS) {
+            thread.join();
+        }
+        return "hushed";
+    }
+
+    static void sendOn(String topic, String name, Random random, int pauseMs) {
+        for (int number = 0; streaming; number++) {
+            String way = WAYS[random.nextInt(WAYS.length)];
+            List<Message> messages = new ArrayList<>();
+            List<JSONObject> notes = new ArrayList<>();
+            for (int member = 0; member < (way.equals("batch") ? MEMBERS : 1); member++) {
+                String tag = name + "-" + number + "." + member;
+                messages.add(new Message(topic, tag.getBytes(StandardCharsets.UTF_8)));
+                notes.add(delayed(messages.get(member), way, random).fluentPut("tag", tag).fluentPut("way", way));
+            }
+            ATTEMPTS.set(0);
+            String error = sentAs(way, messages);
+            notes.forEach(note -> say(note.fluentPut("attempts", ATTEMPTS.get()).fluentPut("failure", error)));
+            pause(error.isEmpty() ? pauseMs : AFTER_FAILURE_MS);
+        }
+    }
+
+    /** What asks for the delay, and when it is due. Java's client refuses RocketMQ's own delays in batches. */
+    static JSONObject delayed(Message message, String way, Random random) {
+        int level = random.nextInt(LEVELS_MS.length), ms = 1 + random.nextInt(DELAY_MAX_MS);
+        switch (way) {
+            case "level": message.setDelayTimeLevel(level + 1); return JSONObject.of("delay_ms", LEVELS_MS[level]);
+            case "moment":
+                message.setDeliverTimeMs(System.currentTimeMillis() + ms);
+                return JSONObject.of("deliver_ms", message.getDeliverTimeMs());
+            case "ms": case "one-way": message.setDelayTimeMs(ms); return JSONObject.of("delay_ms", ms);
+            case "plain": return new JSONObject();
+            default:
+                if (way.equals("batch") && random.nextBoolean()) {
+                    return new JSONObject();
+                }
+                message.putUserProperty("delay-ms", String.valueOf(ms));
+                return JSONObject.of("delay_ms", ms);
+        }
+    }
+
+    /** Why it is not known to be stored; empty where it is, and for one-way sends. */
+    static String sentAs(String way, List<Message> messages) {
+        try {
+            if (way.equals("one-way")) {
+                producer.sendOneway(messages.get(0));
+            } else if (way.equals("batch")) {
+                producer.send(messages);
+            } else {
+                producer.send(messages.get(0));
+            }
+            return "";
+        } catch (Exception error) {
+            return error.toString();
+        }
+    }
+
+    static void pause(int ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
     }
 }

@@ -73,6 +73,7 @@ class JavaClient:
         self._numbers = count()
         self._answers: list[dict[str, Any]] = []
         self._got: list[Seen] = []
+        self._streamed: list[dict[str, Any]] = []
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -94,6 +95,17 @@ class JavaClient:
         """By its producer; the answer. `level`, `delay_ms`, `delay_sec` and `deliver_ms` are RocketMQ's own delays,
         `batch` makes a batch of it, and `how` is `async` or `one-way`, which has no answer."""
         return dict(self.ask("send", topic=topic, body=base64.b64encode(body).decode(), **what))
+
+    def stream(self, topic: str, *, threads: int, pause_ms: int, seed: int) -> None:
+        """Send by so many threads, in every way, until `hush`. The body of a message is its tag."""
+        self.ask("stream", topic=topic, threads=threads, pause_ms=pause_ms, seed=seed)
+
+    def hush(self) -> list[dict[str, Any]]:
+        """End the stream. Of each message: `tag`, the `way` in which it was sent, `delay_ms` or `deliver_ms` where it
+        has one, the `attempts` that its client made, and its `failure`, empty for one that was acknowledged, or
+        sent one-way."""
+        self.ask("hush")
+        return self._streamed
 
     def transact(
         self, topic: str, body: bytes, *, group: str, outcome: str = UNKNOWN, check: str = COMMIT, **what: Any
@@ -145,6 +157,8 @@ class JavaClient:
             with self._changed:
                 if "consumer" in line:
                     self._got.append(_seen(line))
+                elif "tag" in line:
+                    self._streamed.append(line)
                 else:
                     self._answers.append(line)
                 self._changed.notify_all()

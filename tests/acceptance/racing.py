@@ -89,9 +89,10 @@ async def _cancelled(url: str, messages: list[tuple[str, float]], rnd: Random) -
         return answer.status_code
 
     async with httpx.AsyncClient(timeout=PATIENCE_S, limits=CONNECTIONS) as http:
-        moments = [(message_id, due_s + _aside_s(rnd)) for message_id, due_s in messages]
+        moments = [(message_id, due_s + aside_s(rnd)) for message_id, due_s in messages]
         return await asyncio.gather(*(cancel(http, message_id, at_s) for message_id, at_s in moments))
 
 
-def _aside_s(rnd: Random) -> float:
+def aside_s(rnd: Random) -> float:
+    """When a message is cancelled, against its own due instant."""
     return rnd.choice(CERTAIN_S) if rnd.random() < CERTAIN else rnd.uniform(*SPREAD_S)

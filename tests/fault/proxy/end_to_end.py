@@ -26,7 +26,7 @@ from tests.fault.kafka.scene import NAMESPACE, Scene, Size, scene
 from tests.fault.proxy.clients import AIOKAFKA, JAVA, JAVA_TRANSACTIONAL, LIBRDKAFKA, Client, Fate, Load, Note
 from tests.fault.proxy.judge import Log, Logs, Notes, Verdict, judge
 from tests.fault.proxy.parts import Outcome
-from tests.fault.proxy.proxies import Pair
+from tests.fault.proxy.proxies import Pair, before_kafka
 from tests.simulation.checker import check
 
 KINDS = (JAVA, JAVA_TRANSACTIONAL, LIBRDKAFKA, AIOKAFKA)
@@ -48,7 +48,7 @@ def play(seed: int, folder: Path, duration_s: float) -> Outcome:
     with closing(Kafka()) as kafka, ExitStack() as stack:
         kafka.start()
         made = stack.enter_context(scene(kafka, SIZE, seed, folder))
-        pair = Pair(kafka.bootstrap_servers, 1, NAMESPACE, ",".join(made.topics), folder, rnd, made.tally)
+        pair = before_kafka(kafka.bootstrap_servers, 1, NAMESPACE, ",".join(made.topics), folder, rnd, made.tally)
         stack.callback(pair.close)
         made.start()
         pair.start()

@@ -30,7 +30,7 @@ from tests.fault.proxy.clients import (
 from tests.fault.proxy.judge import Log, Logs, Notes, Verdict, judge
 from tests.fault.proxy.logs import values
 from tests.fault.proxy.marked import POINTS
-from tests.fault.proxy.proxies import Pair
+from tests.fault.proxy.proxies import Pair, before_kafka
 
 TOPIC = "orders"
 NAMESPACE = "delayline"
@@ -127,7 +127,7 @@ def stage(nodes: int, kinds: Sequence[Kind], load: Load, seed: int, folder: Path
         kafka.start()
         _make_topic(kafka, load.partitions)
         rnd, tally = Random(seed), Counter[str]()
-        pair = Pair(kafka.bootstrap_servers, nodes, NAMESPACE, TOPIC, folder, rnd, tally)
+        pair = before_kafka(kafka.bootstrap_servers, nodes, NAMESPACE, TOPIC, folder, rnd, tally)
         with closing(pair):
             pair.start()
             clients = [

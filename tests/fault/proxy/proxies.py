@@ -27,15 +27,16 @@ def marked(point: str) -> str:
 
 
 class Proxy(Process):
-    """`delayline proxy kafka`, or the same with a mark at which it ends."""
+    """`delayline proxy <kind>`, or, of Kafka's, the same with a mark at which it ends."""
 
-    def __init__(self, name: str, folder: Path, settings: Mapping[str, str]) -> None:
-        super().__init__(name, folder, ["proxy", "kafka"], settings)
+    def __init__(self, name: str, folder: Path, kind: str, settings: Mapping[str, str]) -> None:
+        super().__init__(name, folder, ["proxy", kind], settings)
+        self._unmarked = [*COMMAND, "proxy", kind]
         self.is_marked = False
 
     def begin(self, point: str | None = None, passes: int = 1) -> None:
         """Returns when it listens. Raises AssertionError."""
-        program = [*COMMAND, "proxy", "kafka"]
+        program = self._unmarked
         if point is not None:
             program = ["-m", "tests.fault.proxy.marked", point, str(passes)]
         self.is_marked = point is not None
@@ -52,23 +53,15 @@ class Pair:
     """Both of them. `tally` counts what was done to them, `failures` what they did by themselves."""
 
     def __init__(
-        self, servers: str, nodes: int, namespace: str, topics: str, folder: Path, rnd: Random, tally: Counter[str]
+        self, kind: str, port: int, settings: Mapping[str, str], folder: Path, rnd: Random, tally: Counter[str]
     ) -> None:
-        self.port = free_range(1 + nodes)
+        """`port` is the first one of those that both share."""
+        self.port = port
         self.tally = tally
         self.failures: list[str] = []
         self._rnd = rnd
-        settings = {
-            "namespace": namespace,
-            "mq__kind": "kafka",
-            "mq__bootstrap_servers": servers,
-            "delay__topics": topics,
-            "proxy__kafka__port": str(self.port),
-            "proxy__kafka__node_id_base": "1",
-            "proxy__kafka__nodes_max": str(nodes),
-            "proxy__kafka__metrics_port": "0",
-        }
-        self.both = [Proxy(f"proxy-{number}", folder, settings) for number in (1, 2)]
+        own = {**settings, f"proxy__{kind}__port": str(port), f"proxy__{kind}__metrics_port": "0"}
+        self.both = [Proxy(f"proxy-{number}", folder, kind, own) for number in (1, 2)]
 
     @property
     def address(self) -> str:
@@ -137,3 +130,17 @@ class Pair:
     def close(self) -> None:
         for proxy in self.both:
             proxy.kill()
+
+
+def before_kafka(
+    servers: str, nodes: int, namespace: str, topics: str, folder: Path, rnd: Random, tally: Counter[str]
+) -> Pair:
+    settings = {
+        "namespace": namespace,
+        "mq__kind": "kafka",
+        "mq__bootstrap_servers": servers,
+        "delay__topics": topics,
+        "proxy__kafka__node_id_base": "1",
+        "proxy__kafka__nodes_max": str(nodes),
+    }
+    return Pair("kafka", free_range(1 + nodes), settings, folder, rnd, tally)

@@ -18,6 +18,7 @@ from random import SystemRandom
 from tests.brokers.distribution import CACHE, Unavailable
 from tests.fault.kafka.run import shortfalls
 from tests.fault.proxy import end_to_end, parts
+from tests.fault.proxy.clients import Fate
 from tests.fault.proxy.judge import RULES
 from tests.fault.proxy.marked import POINTS
 from tests.fault.proxy.parts import Outcome
@@ -41,6 +42,7 @@ WANTED = {
     **{marked(point): 1 for point in POINTS},
 }
 RECORDS_WANTED = 100_000
+ACKNOWLEDGED = Fate.ACKNOWLEDGED.value
 
 
 def report(name: str, outcome: Outcome) -> None:
@@ -58,16 +60,16 @@ def report(name: str, outcome: Outcome) -> None:
     sys.stdout.flush()
 
 
-def conclude(outcomes: Sequence[Outcome], *, whole: bool) -> int:
-    """The last lines, and the exit code."""
+def conclude(outcomes: Sequence[Outcome], rules: Mapping[str, str], wanted: Mapping[str, int]) -> int:
+    """The last lines, and the exit code. Each of the rules beside what had a chance to break it; what is `wanted` is
+    in the tallies."""
     chances = sum((outcome.verdict.chances for outcome in outcomes), Counter[str]())
     broken = Counter(rule for outcome in outcomes for rule, _ in outcome.verdict.broken)
     print()
-    for rule in dict.fromkeys([*RULES, *broken]):
-        print(f"{broken[rule]:>9}  {rule}, of {chances['acknowledged']} acknowledged records")
-    tally = sum((outcome.tally for outcome in outcomes), Counter[str]())
-    tally["records"] = sum(chances[fate] for fate in ("acknowledged", "unknown", "aborted", "given up"))
-    missing = shortfalls(tally, {**WANTED, "records": RECORDS_WANTED}) if whole else []
+    for rule in dict.fromkeys([*rules, *broken]):
+        of = rules.get(rule, ACKNOWLEDGED)
+        print(f"{broken[rule]:>9}  {rule}, of {chances[of]} records {of}")
+    missing = shortfalls(sum((outcome.tally for outcome in outcomes), Counter[str]()), wanted)
     for each in missing:
         print(f"NOT OFTEN ENOUGH  {each}")
     good = all(outcome.good for outcome in outcomes) and not missing
@@ -92,7 +94,12 @@ def main() -> int:
     except Unavailable as error:
         print(f"No Kafka: {error}.", file=sys.stderr)
         return 1
-    return conclude(outcomes, whole=chosen == list(PARTS) and duration_s >= DURATION_S)
+    rules = dict.fromkeys(RULES, ACKNOWLEDGED)
+    if chosen != list(PARTS) or duration_s < DURATION_S:
+        return conclude(outcomes, rules, {})
+    chances = sum((outcome.verdict.chances for outcome in outcomes), Counter[str]())
+    outcomes[0].tally["records"] = sum(chances[fate] for fate in ("acknowledged", "unknown", "aborted", "given up"))
+    return conclude(outcomes, rules, {**WANTED, "records": RECORDS_WANTED})
 
 
 if __name__ == "__main__":

@@ -116,23 +116,33 @@ def _passed(delivered: Sequence[Delivered], shard: str) -> Iterator[str]:
 def gather(client: Client, brokers: Sequence[str], topic: str, namespace: str, sent: Sent) -> Evidence:
     """Everything of a topic and its shards."""
     evidence = Evidence(sent, list(delivered_into(client, brokers, topic)))
-    for message in messages(client, brokers, f"{namespace}%audit"):
-        body = to_body(message)
-        value: dict[str, Any] = msgspec.json.decode(decode_body(body).value or b"{}")
-        if value.get("topic") == topic:
-            evidence.rows += [Row(value["shard"], row["off"], row["out"]) for row in facts.rows(body)]
+    evidence.rows = list(rows_of(client, brokers, topic, namespace))
     journals = messages(client, brokers, f"{namespace}%cursor%{topic}")
     records = [decode(one.body) for one in journals if is_record(one.body)]
     evidence.claims = len({(one.term, one.session) for one in records if isinstance(one, Claimed)})
     return evidence
 
 
+def rows_of(client: Client, brokers: Sequence[str], topic: str, namespace: str) -> Iterator[Row]:
+    """Outcomes of a topic's messages."""
+    for message in messages(client, brokers, f"{namespace}%audit"):
+        body = to_body(message)
+        value: dict[str, Any] = msgspec.json.decode(decode_body(body).value or b"{}")
+        if value.get("topic") == topic:
+            yield from (Row(value["shard"], row["off"], row["out"]) for row in facts.rows(body))
+
+
 def delivered_into(client: Client, brokers: Sequence[str], topic: str) -> Iterator[Delivered]:
-    for message in messages(client, brokers, topic):
-        found = message.properties_map()
-        shard, offset, due_ms = found["delayline-id"].removeprefix(f"{topic}.").rsplit(".", 2)
-        assert int(due_ms) == int(found["delayline-due"])
-        yield Delivered(message.body.decode(), message.stored_ms, int(due_ms), shard, int(offset))
+    """All of the topic must be Delayline's."""
+    return map(delivered, messages(client, brokers, topic))
+
+
+def delivered(message: StoredMessage) -> Delivered:
+    """One of Delayline's, by its properties."""
+    found = message.properties_map()
+    shard, offset, due_ms = found["delayline-id"].removeprefix(f"{message.topic}.").rsplit(".", 2)
+    assert int(due_ms) == int(found["delayline-due"])
+    return Delivered(message.body.decode(), message.stored_ms, int(due_ms), shard, int(offset))
 
 
 def messages(client: Client, brokers: Sequence[str], topic: str) -> Iterator[StoredMessage]:

@@ -10,7 +10,7 @@ from tests.brokers.rocketmq import RocketMq
 from tests.fault.kafka.processes import Disk, Worker
 from tests.fault.rocketmq.gate import Aim, Gate
 from tests.fault.rocketmq.ghosts import ghosts
-from tests.fault.rocketmq.scene import Scene
+from tests.fault.rocketmq.scene import TERMINATED, Installation
 
 KILLS = "SIGKILL of a worker"
 FREEZES = "SIGSTOP of a worker until its broker has given it up"
@@ -26,8 +26,6 @@ LOOKS_S = 10
 """Between two looks of a broker at whose time is up (`ClientHousekeepingService`)."""
 PROPERTIES = {"channelExpiredTimeout": str(EXPIRES_S * 1000)}
 AIM_S = 20.0
-TERMINATED = 256 - 15
-"""It had only just been started, and did not listen to signals yet."""
 
 
 def kills(aim: Aim) -> str:
@@ -37,7 +35,7 @@ def kills(aim: Aim) -> str:
 class Nemesis:
     """Deeds, one at a time. `gates` are those before the brokers, by name."""
 
-    def __init__(self, scene: Scene, random: Random, gates: Mapping[str, Gate] | None = None) -> None:
+    def __init__(self, scene: Installation, random: Random, gates: Mapping[str, Gate] | None = None) -> None:
         self._scene = scene
         self._random = random
         self._gates = gates or {}

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from tests.fault.server import Server, http_client
 from tests.ports import free_port
 
 DRAIN_S = 120.0
+TERMINATED = 256 - 15
+"""It had only just been started, and did not listen to signals yet."""
 CLOCK = SystemClock()
 ANSWERS = "answers about messages that wait"
 
@@ -75,16 +77,16 @@ class Sender(threading.Thread):
         known.update(tags)
 
 
-class Scene:
-    """What runs; `tally` counts what was done to it, by name."""
+class Installation:
+    """Workers on brokers; `tally` counts what was done to all that runs, by name."""
 
-    def __init__(self, server: RocketMqAt, size: Size, folder: Path, random: Random, topic: str) -> None:
+    def __init__(self, server: RocketMqAt, workers: int, folder: Path, topic: str) -> None:
         self.server = server
         self.topic = topic
         self.tally: Counter[str] = Counter()
         self.failures: list[str] = []
         self.namespace = f"ns{uuid4().hex[:8]}"
-        settings = {
+        self.settings = {
             "mq__kind": "rocketmq",
             "mq__bootstrap_servers": server.settings.name_servers[0],
             "namespace": self.namespace,
@@ -92,23 +94,11 @@ class Scene:
             "delay__discovery_interval": "200ms",
             "audit__low_water_interval": "2s",
         }
-        self.api = Server(folder / "api", "api", **settings)
         self.workers: dict[int, Worker] = {}  # by the port at which each answers the others
-        for number in range(size.workers):
+        for number in range(workers):
             port = free_port()
-            own = {"worker__port": str(free_port()), "internal__port": str(port), **settings}
+            own = {"worker__port": str(free_port()), "internal__port": str(port), **self.settings}
             self.workers[port] = Worker(f"worker-{number}", folder, ["worker"], own)
-        partitions = size.masters * size.queues
-        self.sender = Sender(self.api.url, topic, partitions, size.pause_s, random)
-        self.asker = Asker(self.api.url, topic, partitions, Random(random.random()))
-
-    def start(self) -> None:
-        self.api.start()
-        for worker in self.workers.values():
-            worker.start()
-        self.api.wait_ready()
-        self.sender.start()
-        self.asker.start()
 
     def client(self) -> Client:
         return Client(self.server.settings)
@@ -116,24 +106,16 @@ class Scene:
     @property
     def group(self) -> str:
         """Of the workers' sessions."""
-        return self._settings.group
+        return self._queue.group
 
     @property
     def journals(self) -> str:
         """The topic of the journals, as RocketMQ names it."""
-        return self._settings.wire_names.journal(self.topic)
+        return self._queue.wire_names.journal(self.topic)
 
     @property
-    def _settings(self) -> RocketmqSettings:
+    def _queue(self) -> RocketmqSettings:
         return RocketmqSettings(name_servers="a:1", namespace=self.namespace)
-
-    def wait_acknowledged(self, count: int) -> None:
-        """Until the sender has got answers for so many messages. Raises TimeoutError."""
-        until_s, pause = CLOCK.monotonic_s() + DRAIN_S, threading.Event()
-        while len(self.sender.sent.acknowledged) < count:
-            if CLOCK.monotonic_s() > until_s:
-                raise TimeoutError(f"fewer than {count} messages were acknowledged, see {self.api.log}")
-            pause.wait(0.05)
 
     def owner(self, client_id: str) -> Worker | None:
         """Whose session this is, by the address in its id."""
@@ -146,21 +128,56 @@ class Scene:
                 self.failures.append(f"{worker.name} ended with {worker.exit_code()}, see {worker.log}")
                 worker.start()
 
+    def drain(self, has_all: Callable[[], bool]) -> None:
+        """Wait until that is so, or until it has had its time, and let the workers write their last rows."""
+        until_s, pause = CLOCK.monotonic_s() + DRAIN_S, threading.Event()
+        while not has_all() and CLOCK.monotonic_s() < until_s:
+            pause.wait(0.5)
+        for worker in self.workers.values():
+            if (code := worker.stop()) not in (0, TERMINATED):
+                self.failures.append(f"{worker.name} ended with {code} after SIGTERM, see {worker.log}")
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.thaw()
+            worker.kill()
+
+
+class Scene(Installation):
+    """With an API, a sender, and one who asks."""
+
+    def __init__(self, server: RocketMqAt, size: Size, folder: Path, random: Random, topic: str) -> None:
+        super().__init__(server, size.workers, folder, topic)
+        self.api = Server(folder / "api", "api", **self.settings)
+        partitions = size.masters * size.queues
+        self.sender = Sender(self.api.url, topic, partitions, size.pause_s, random)
+        self.asker = Asker(self.api.url, topic, partitions, Random(random.random()))
+
+    def start(self) -> None:
+        self.api.start()
+        for worker in self.workers.values():
+            worker.start()
+        self.api.wait_ready()
+        self.sender.start()
+        self.asker.start()
+
+    def wait_acknowledged(self, count: int) -> None:
+        """Until the sender has got answers for so many messages. Raises TimeoutError."""
+        until_s, pause = CLOCK.monotonic_s() + DRAIN_S, threading.Event()
+        while len(self.sender.sent.acknowledged) < count:
+            if CLOCK.monotonic_s() > until_s:
+                raise TimeoutError(f"fewer than {count} messages were acknowledged, see {self.api.log}")
+            pause.wait(0.05)
+
     def finish(self) -> Evidence:
-        """Stop the sender, wait until all that was acknowledged has arrived or has had its time, and let the workers
-        write their last rows."""
+        """Stop the sender, and wait until all that was acknowledged has arrived or has had its time."""
         for thread in (self.sender, self.asker):
             thread.stopping.set()
             thread.join(30)
         self.tally[ANSWERS] += self.asker.answers
         self.failures += self.asker.wrong
-        until_s, pause = CLOCK.monotonic_s() + DRAIN_S, threading.Event()
         with self.client() as client:
-            while not self._has_all(client) and CLOCK.monotonic_s() < until_s:
-                pause.wait(0.5)
-            for worker in self.workers.values():
-                if (code := worker.stop()) != 0:
-                    self.failures.append(f"{worker.name} ended with {code} after SIGTERM, see {worker.log}")
+            self.drain(lambda: self._has_all(client))
             return gather(client, tuple(self.server.brokers), self.topic, self.namespace, self.sender.sent)
 
     def _has_all(self, client: Client) -> bool:
@@ -172,22 +189,25 @@ class Scene:
     def close(self) -> None:
         self.sender.stopping.set()
         self.asker.stopping.set()
-        for worker in self.workers.values():
-            worker.thaw()
-            worker.kill()
+        super().close()
         self.api.kill()
 
 
 @contextmanager
 def scene(server: RocketMqAt, size: Size, seed: str, folder: Path) -> Iterator[Scene]:
     """On brokers that have been started."""
-    topic = f"orders-{uuid4().hex[:8]}"
-    with Client(server.settings) as client:
-        for broker in server.brokers:
-            client.admin.create_topic(topic, broker, size.queues)
-    made = Scene(server, size, folder, Random(seed), topic)
+    made = Scene(server, size, folder, Random(seed), new_topic(server, size.queues))
     try:
         made.start()
         yield made
     finally:
         made.close()
+
+
+def new_topic(server: RocketMqAt, queues: int) -> str:
+    """With so many on each broker."""
+    topic = f"orders-{uuid4().hex[:8]}"
+    with Client(server.settings) as client:
+        for broker in server.brokers:
+            client.admin.create_topic(topic, broker, queues)
+    return topic
