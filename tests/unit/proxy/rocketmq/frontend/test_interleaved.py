@@ -69,15 +69,15 @@ def decode_opaque(head: memoryview) -> int:
 
 
 def test_what_waits_is_bounded_by_not_reading_on() -> None:
-    told: list[bool] = []
-    outlet = Outlet(peer := Peer(), told.append)
+    calls: list[bool] = []
+    outlet = Outlet(peer := Peer(), calls.append)
     outlet.pass_on(b"par", is_within=True)
     outlet.write([bytes(WRITE_BYTES_HIGH)])
-    assert told == []
+    assert calls == []
     outlet.write([b"more"])
-    assert (told, peer.received) == ([True], b"par")
+    assert (calls, peer.received) == ([True], b"par")
     outlet.pass_on(b"t", is_within=False)
-    assert (told, peer.received) == ([True, False], b"part" + bytes(WRITE_BYTES_HIGH) + b"more")
+    assert (calls, peer.received) == ([True, False], b"part" + bytes(WRITE_BYTES_HIGH) + b"more")
 
 
 def test_a_delayed_send_is_not_written_into_the_midst_of_another_send(scene: Scene) -> None:
