@@ -306,16 +306,16 @@ def _decode_binary(header: memoryview, body: memoryview) -> Command:
         code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(header)
         fields_at = _FIXED.size + remark_bytes + _INT32.size
         (fields_bytes,) = _INT32.unpack_from(header, fields_at - _INT32.size if remark_bytes >= 0 else len(header))
-        remark = str(header[_FIXED.size : _FIXED.size + remark_bytes], "utf-8")
+        remark = str(header[_FIXED.size : _FIXED.size + remark_bytes], "utf-8", "replace")
         fields = _read_pairs(header[fields_at:], fields_bytes)
-    except (struct.error, UnicodeDecodeError) as error:
+    except struct.error as error:
         raise Malformed(f"not a header: {error}") from error
     known = _LANGUAGES_BY_NUMBER.get(language, Language.OTHER)
     return Command(code, fields, body, opaque, flag, remark, known, version, Encoding.ROCKETMQ)
 
 
 def _read_pairs(data: memoryview, length: int) -> dict[str, str]:
-    """Raises Malformed, struct.error and UnicodeDecodeError."""
+    """Raises Malformed and struct.error. What is no UTF-8 is replaced, as Java does."""
     if length != len(data):
         raise Malformed(f"{length} bytes of ext fields where there are {len(data)}")
     fields, at = {}, 0
@@ -330,4 +330,4 @@ def _read_text(data: memoryview, at: int, prefix: struct.Struct) -> tuple[str, i
     begins = at + prefix.size
     if not 0 <= length <= len(data) - begins:
         raise Malformed(f"a text of {length} bytes in {len(data) - begins}")
-    return str(data[begins : begins + length], "utf-8"), begins + length
+    return str(data[begins : begins + length], "utf-8", "replace"), begins + length

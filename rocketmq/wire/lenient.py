@@ -11,6 +11,9 @@ from rocketmq.errors import Malformed
 _STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|([{,]\s*)(-?\d{1,20})(?=\s*:)', re.DOTALL)
 """A whole string, so that nothing inside one is taken for a key; one without an end reaches to the end of the
 text, which keeps the search linear."""
+_HIGH, _LOW = r"u[dD][89abAB][0-9a-fA-F]{2}", r"u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"\\(?:{_HIGH}\\{_LOW}|(?P<lone>{_HIGH}|{_LOW})|.)", re.DOTALL)
+"""Each escape as a whole: a backslash that is escaped begins none. `lone` is a half of a surrogate pair."""
 
 
 def loads(data: bytes | memoryview) -> Any:
@@ -30,11 +33,17 @@ def loads_object(data: bytes | memoryview) -> dict[str, Any]:
 
 
 def _loads_lenient(data: bytes) -> Any:
+    """What is no UTF-8, and a half of a surrogate pair, becomes what Java makes of it when it stores the text."""
+    text = _ESCAPE.sub(_paired, data.decode(errors="replace"))
     try:
-        return msgspec.json.decode(_STRING_OR_KEY.sub(_quoted, data.decode()))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return msgspec.json.decode(_STRING_OR_KEY.sub(_quoted, text))
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Malformed(f"not JSON: {error}") from error
 
 
 def _quoted(found: re.Match[str]) -> str:
     return found[0] if found[2] is None else f'{found[1]}"{found[2]}"'
+
+
+def _paired(found: re.Match[str]) -> str:
+    return "?" if found["lone"] else found[0]

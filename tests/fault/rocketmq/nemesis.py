@@ -14,6 +14,7 @@ from tests.fault.rocketmq.scene import TERMINATED, Installation
 
 KILLS = "SIGKILL of a worker"
 FREEZES = "SIGSTOP of a worker until its broker has given it up"
+LAPSES = "SIGSTOP of a worker for a moment"
 STOPS = "SIGTERM of a worker, rejoined"
 GHOSTS = "sessions that ended at their heartbeat, and are listed"
 FOREIGN = "messages of others in a journal"
@@ -91,6 +92,16 @@ class Nemesis:
         finally:
             worker.thaw()
         self._scene.tally[FREEZES] += 1
+
+    def lapse(self) -> None:
+        """So long that the worker notices it (`delay_service.worker.lapses`), and its broker does not."""
+        worker = self._random.choice(self._workers)
+        worker.freeze()
+        try:
+            self.rest(0.2, 0.5)
+        finally:
+            worker.thaw()
+        self._scene.tally[LAPSES] += 1
 
     def stop(self) -> None:
         worker = self._random.choice(self._workers)

@@ -1,7 +1,8 @@
 """The parts of the proof.
 
 kills     clients send in every way; proxies, workers and now and then the broker are killed
-recalls   messages are recalled around their due instants; proxies and workers are killed
+recalls   messages are recalled around their due instants; workers are stopped for a moment, and proxies and workers
+          killed
 """
 
 import time
@@ -25,9 +26,10 @@ BROKER_EVERY, TOGETHER_EVERY = 20, 6
 """Of so many kills of proxies, one of the broker, or one together with a worker."""
 JAVA_THREADS, OWN_SENDERS = 3, 2
 PAUSE_S = 0.02
-BETWEEN_S = 4.0, 9.0
-"""Kills under recalls: a shard that lost its owner decides nothing for a while, and both answers must have their
-chances."""
+BETWEEN_LAPSES_S = 0.5, 1.2
+LAPSES_BETWEEN = 6
+"""Before each kill under recalls: a shard that lost its owner decides nothing for a while, and both answers must have
+their chances."""
 ASKED_AGAIN, BY_JAVA = "recalls not decided at the first ask", "recalls by Java's client"
 CLIENTS = ("Java's RocketMQ client", "rocketmq.client")
 
@@ -66,7 +68,9 @@ def recalls(seed: int, folder: Path, count: int) -> Outcome:
         recalling = Recalling(made.name_server, made.topic, java, count, seed)
         recalling.start()
         while recalling.running:
-            nemesis.rest(*BETWEEN_S)
+            for _ in range(LAPSES_BETWEEN):
+                nemesis.rest(*BETWEEN_LAPSES_S)
+                nemesis.lapse()
             nemesis.kill_one_of_both()
         recalling.join()
         made.tally[ASKED_AGAIN] += sum(one.asks > 1 for one in recalling.recalls)

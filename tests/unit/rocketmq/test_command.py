@@ -148,6 +148,26 @@ def test_json_that_is_no_header_is_refused(header: bytes) -> None:
         decode_frame(framed(header))
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (rb'"a\ud800"', "a?"),
+        (rb'"\udc00b"', "?b"),
+        (rb'"\ud83d\ude00"', "\U0001f600"),
+        (rb'"\\ud800"', "\\ud800"),
+        (b'"a\xffb"', "a\ufffdb"),
+    ],
+)
+def test_text_that_is_no_unicode_is_read_as_java_would_store_it(text: bytes, read: str) -> None:
+    assert decode_frame(framed(b'{"code":10,"extFields":{"i":' + text + b"}}")).fields == {"i": read}
+
+
+def test_text_in_the_other_encoding_that_is_no_utf8_is_read_as_java_would_store_it() -> None:
+    pair = b"\0\x01i" + b"\0\0\0\x03a\xffb"
+    header = bytes(13) + bytes(4) + len(pair).to_bytes(4, "big") + pair
+    assert decode_frame(framed(header, encoding=1)).fields == {"i": "a\ufffdb"}
+
+
 def test_keys_that_are_numbers_without_quotes_are_read() -> None:
     found = decode_frame(framed(b'{"code":0,"extFields":{0:"a, {1:2}", 12 :"\\"{3:"}}'))
     assert found.fields == {"0": "a, {1:2}", "12": '"{3:'}
