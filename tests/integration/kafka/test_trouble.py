@@ -20,6 +20,7 @@ from kafkawire.protocol.messages.metadata import MetadataResponse
 from mq.contract import Append
 from mq.errors import QueueError, QueueUnavailable
 from mq.kafka.admin.cluster import Cluster
+from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Held, Instead, Scripted
@@ -177,9 +178,6 @@ class Skewed(SystemClock):
 
 @contextmanager
 def skewed(place: Place, ahead_ms: int, clock_skew_max_ms: int) -> Iterator[tuple[Worker, Any, Skewed]]:
-    from mq.kafka.queue import KafkaQueue
-    from mq.kafka.settings import KafkaSettings
-
     place.queue().ensure_buffer(place.topic, DEFAULT_RULES)
     settings = KafkaSettings(
         bootstrap_servers=place.kafka.bootstrap_servers,
@@ -265,6 +263,12 @@ def _tried(call: Any) -> bool:
         return False
 
 
+def shrink(queue: KafkaQueue, topic: str) -> None:
+    """Until the broker shows that the topic takes 2,000 bytes: the controller has answered before."""
+    queue.cluster.configure(topic, {"max.message.bytes": "2000"})
+    soon(lambda: queue.cluster.config(topic)["max.message.bytes"] == "2000")
+
+
 def test_where_the_target_takes_only_smaller_records_the_large_one_is_buried_and_the_rest_arrives(
     logged: Place,
 ) -> None:
@@ -272,7 +276,7 @@ def test_where_the_target_takes_only_smaller_records_the_large_one_is_buried_and
     queue.ensure_buffer(logged.topic, DEFAULT_RULES)
     with working(logged, queue) as worker:
         soon(lambda: len(worker.statuses) == 2 and worker.ready)
-        queue.cluster.configure(logged.topic, {"max.message.bytes": "2000"})
+        shrink(queue, logged.topic)
         large = encode_body(None, b"7" * 5000, [(b"delay-ms", b"500")])
         futures = [queue.append([Append(logged.buffer, "0", large)])]
         futures += [
@@ -290,7 +294,7 @@ def test_a_dead_letter_too_large_for_its_topic_has_size_and_digest_alone_and_the
     queue.ensure_buffer(logged.topic, DEFAULT_RULES)
     with working(logged, queue) as worker:
         soon(lambda: len(worker.statuses) == 2 and worker.ready)
-        queue.cluster.configure(f"{logged.namespace}.dead", {"max.message.bytes": "2000"})
+        shrink(queue, f"{logged.namespace}.dead")
         large = encode_body(None, b"7" * 5000, [(b"delay-ms", b"soon")])
         queue.append([Append(logged.buffer, "0", large)]).result(PATIENCE_S)
         send(logged, queue, range(20), 500)
