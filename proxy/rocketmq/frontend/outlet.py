@@ -19,6 +19,11 @@ class Outlet:
         self._waiting: list[Buffer] = []
         self._waiting_bytes = 0
 
+    @property
+    def waits(self) -> bool:
+        """Whether frames wait for the end of one that passes."""
+        return bool(self._waiting)
+
     def pass_on(self, part: Buffer, *, is_within: bool) -> None:
         """`is_within`: the part ends in the midst of a frame."""
         self._endpoint.write([part])

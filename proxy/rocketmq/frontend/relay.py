@@ -87,6 +87,10 @@ class FrameRelay(Relay["RocketmqHub"]):
     def _is_busy(self) -> bool:
         return self._traffic.is_busy
 
+    @property
+    def _is_idle(self) -> bool:
+        return super()._is_idle and not self._to_client.waits
+
     def stop(self) -> None:
         """End when the server has been silent for a moment: the requests before that have their answers."""
         self.client.hold("stopping")

@@ -155,6 +155,12 @@ class Broker:
         self.refused_body = b""  # of a message that is illegal
         self.others: Callable[[PeerLink, Command], None] = lambda link, command: link.send(answer_to(command, 0))
 
+    def keep_others(self) -> list[tuple[PeerLink, Command]]:
+        """Where requests that are no sends are kept from now on, without an answer."""
+        kept: list[tuple[PeerLink, Command]] = []
+        self.others = lambda link, command: kept.append((link, command))
+        return kept
+
     def _answer(self, link: PeerLink, command: Command) -> None:
         try:
             self._carry_out(link, command)

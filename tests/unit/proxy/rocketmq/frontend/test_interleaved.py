@@ -1,19 +1,21 @@
 """A frame that passes in parts stays whole, whatever the proxy itself writes meanwhile, in both directions."""
 
+import socket
 from threading import Thread
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.endpoint import WRITE_BYTES_HIGH, Buffer, Endpoint
+from proxy.endpoint import WRITE_BYTES_HIGH, Endpoint
 from proxy.rocketmq.frontend.outlet import Outlet
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command, answer_to, decode_frame, encode_frame
 from rocketmq.wire.frames import FrameSplitter
 from rocketmq.wire.passing import Passing, PassingSplitter
-from tests.unit.proxy.rocketmq.scene import BUFFER, Scene, message
-from tests.unit.rocketmq.peer import PeerLink
+from tests.acceptance.asking import wait_for
+from tests.unit.proxy.rocketmq.scene import BUFFER, Scene, Wire, message
 
 BIG = b"A" * 4000
 
@@ -100,17 +102,25 @@ def test_a_send_that_waits_for_its_buffer_is_not_written_into_the_midst_of_anoth
     client.channel.sendall(b"".join(encode_frame(message(DELAY="1"))) + plain[:-5])
     Thread(target=scene.queue.ready.set).start()
     client.channel.settimeout(10)
-    while not scene.queue.ensured:
-        pass
+    assert wait_for(lambda: len(scene.queue.ensured), bool)
     client.channel.sendall(plain[-5:])
     assert [client.receive().code for _ in range(2)] == [0, 0]
     assert [one.body for one in scene.broker.peer.seen if len(one.body) >= len(BIG)] == [BIG]
     assert scene.broker.offsets[BUFFER] == 1
 
 
-def test_an_answer_of_the_proxys_is_not_written_into_the_midst_of_a_brokers(scene: Scene) -> None:
-    waiting: list[tuple[PeerLink, Command]] = []
-    scene.broker.others = lambda link, command: waiting.append((link, command))
+def answers_of(client: Wire, count: int, read: bytes) -> list[Command]:
+    """The next frames, of which this has been read."""
+    frames, found, data = FrameSplitter(), [], read
+    while data:
+        found += [decode_frame(payload) for payload in frames.feed(data)]
+        data = client.channel.recv(1 << 16) if len(found) < count else b""
+    return found
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_an_answer_of_the_proxys_is_not_written_into_the_midst_of_a_brokers(scene: Scene, is_ended: bool) -> None:
+    waiting = scene.broker.keep_others()
     client = scene.open().client()
     client.send(Command(Request.PULL_MESSAGE, {"topic": "orders"}, opaque=6), message())
     assert client.receive().opaque == 7
@@ -118,16 +128,11 @@ def test_an_answer_of_the_proxys_is_not_written_into_the_midst_of_a_brokers(scen
     answer = b"".join(encode_frame(answer_to(pull, 0, body=BIG)))
     link.send_bytes(answer[:-1])
     first = client.channel.recv(len(answer))
-    client.send(message(DELAY="x"))
-    client.send(Command(Request.HEART_BEAT, opaque=8))
-    while len(waiting) < 2:
-        pass
+    client.send(message(DELAY="x"), Command(Request.HEART_BEAT, opaque=8))
+    if is_ended:
+        client.channel.shutdown(socket.SHUT_WR)
+    assert wait_for(lambda: len(waiting), lambda count: count == 2) == 2
     link.send_bytes(answer[-1:])
-    parts: list[Buffer] = [first]
-    found: list[Command] = []
-    frames = FrameSplitter()
-    while len(found) < 2:
-        found += [decode_frame(payload) for data in parts for payload in frames.feed(bytes(data))]
-        parts = [client.channel.recv(1 << 16)] if len(found) < 2 else []
+    found = answers_of(client, 2, first)
     assert [(one.opaque, one.code) for one in found] == [(6, 0), (7, Answer.SYSTEM_ERROR)]
     assert found[0].body == BIG

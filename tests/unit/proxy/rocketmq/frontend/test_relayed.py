@@ -36,8 +36,7 @@ def test_a_name_server_answers_what_the_proxy_does_not_know(scene: Scene) -> Non
 
 
 def test_a_send_overtakes_a_pull_that_waits(scene: Scene) -> None:
-    waiting: list[tuple[PeerLink, Command]] = []
-    scene.broker.others = lambda link, command: waiting.append((link, command))
+    waiting = scene.broker.keep_others()
     client = scene.open().client()
     client.send(Command(Request.PULL_MESSAGE, {"topic": "orders"}, opaque=6), message())
     assert client.receive().opaque == 7
