@@ -97,14 +97,14 @@ def started(make: "Callable[[], Broker]") -> "Iterator[Broker]":
 
 
 @contextmanager
-def required() -> Iterator[None]:
-    """Where a broker cannot be had, skips, and fails instead where CI is set."""
+def required(what: str = "broker") -> Iterator[None]:
+    """Where it cannot be had, skips, and fails instead where CI is set."""
     try:
         yield
     except Unavailable as error:
         if os.environ.get("CI"):
-            pytest.fail(f"no broker: {error}")
-        pytest.skip(f"no broker: {error}")
+            pytest.fail(f"no {what}: {error}")
+        pytest.skip(f"no {what}: {error}")
 
 
 @pytest.fixture

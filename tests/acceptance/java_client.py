@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,11 +11,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pytest
-
 from rocketmq.wire.acl import AclCredentials
-from tests.brokers.distribution import Unavailable
 from tests.brokers.java import compiled
+from tests.conftest import required
 
 SOURCE = Path(__file__).with_name("JavaClient.java")
 LOGBACK = Path(__file__).parents[1] / "brokers" / "rocketmq-logback.xml"
@@ -189,11 +186,7 @@ def by_body(seen: Iterable[Seen]) -> dict[str, Seen]:
 @contextmanager
 def java_client(name_server: str, folder: Path, account: AclCredentials | None = None) -> Iterator[JavaClient]:
     """Skips where there can be none, and fails instead where CI is set."""
-    try:
+    with required("Java client"):
         client = JavaClient(name_server, folder, account)
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no Java client: {error}")
-        pytest.skip(f"no Java client: {error}")
     with closing(client):
         yield client

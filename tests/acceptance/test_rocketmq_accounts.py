@@ -32,7 +32,7 @@ pytestmark = pytest.mark.thorough
 OWN = AclCredentials("delayline", "own-secret-1")
 CLIENT = AclCredentials("orders-service", "client-secret-1")
 OTHER = AclCredentials("mails-service", "other-secret-1")
-STRANGER = AclCredentials("nobody-knows", "client-secret-1")
+STRANGER = AclCredentials("unknown", "client-secret-1")
 WRONG = CLIENT._replace(secret_key="guess")
 LATER = {"TIMER_DELAY_SEC": "3600"}
 

@@ -1,7 +1,6 @@
 """A Spark cluster, and what it is sent."""
 
 import hashlib
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,8 @@ import pytest
 
 from deploy.spark.pack import __file__ as script
 from deploy.spark.pack import pack_code, pack_environment
-from tests.deploy.spark_cluster import Cluster, Unavailable
+from tests.conftest import required
+from tests.deploy.spark_cluster import Cluster
 from tests.fault.server import ROOT
 
 CACHE = ROOT / ".cache" / "spark"
@@ -39,11 +39,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Skips where there can be none, and fails instead where CI is set."""
-    try:
+    with required("Spark"):
         cluster = Cluster(tmp_path_factory.mktemp("cluster"))
         with cluster.started():
             yield cluster
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no Spark: {error}")
-        pytest.skip(f"no Spark: {error}")

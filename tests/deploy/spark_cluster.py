@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGTERM
 
+from tests.brokers.distribution import Unavailable
 from tests.brokers.guarded import Guarded
 from tests.ports import free_range
 
@@ -18,10 +19,6 @@ SUBMITTED_WITHIN_S = 400.0
 
 SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 EXECUTORS = 2
-
-
-class Unavailable(Exception):
-    """No Spark can run here; the text is the reason."""
 
 
 class Cluster:

@@ -3,7 +3,6 @@
 Where a client differs from the others it is named here, and stands in the table of docs/kafka-clients.md.
 """
 
-import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from mq.kafka.librdkafka.bodies import Headers
 from tests.acceptance.on_kafka import PARTITIONS, make_topic, settings_of
 from tests.brokers.distribution import Unavailable
-from tests.conftest import started
+from tests.conftest import required, started
 from tests.fault.server import Server
 from tests.foreign.programs import PROGRAMS, STREAMS_VERSION, java
 from tests.integration.kafka.conftest import soon
@@ -95,12 +94,8 @@ def program(request: pytest.FixtureRequest) -> tuple[str, list[str]]:
 
 
 def available(name: str) -> list[str]:
-    try:
+    with required(name):
         return PROGRAMS[name]()
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"{name}: {error}")
-        pytest.skip(f"{name}: {error}")
 
 
 def output_of(command: list[str], *arguments: str) -> list[list[str]]:

@@ -21,8 +21,8 @@ import pytest
 from rocketmq.client.client import Client
 from tests.acceptance.asking import wait_for
 from tests.acceptance.on_rocketmq import new_group, server_on
-from tests.brokers.distribution import Unavailable
 from tests.brokers.rocketmq import BROKER
+from tests.conftest import required
 from tests.fault.server import Server, read_topic
 from tests.foreign.rocketmq.programs import GRPC, REMOTING, grpc_proxy
 from tests.foreign.test_foreign import output_of
@@ -98,7 +98,7 @@ def grpc_before(names: str, home: Path) -> Iterator[str]:
     log = home / "proxy.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            made(lambda: grpc_proxy(config, LOGBACK)),
+            made("gRPC", lambda: grpc_proxy(config, LOGBACK)),
             stdout=out,
             stderr=out,
             env={**os.environ, "ROCKETMQ_HOME": str(home), "RMQ_PROXY_HOME": str(home)},
@@ -111,24 +111,20 @@ def grpc_before(names: str, home: Path) -> Iterator[str]:
         process.wait()
 
 
-def made(program: Callable[[], Sequence[str]]) -> list[str]:
-    try:
+def made(name: str, program: Callable[[], Sequence[str]]) -> list[str]:
+    with required(name):
         return list(program())
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=[("remoting", name) for name in REMOTING] + [("grpc", name) for name in GRPC], ids=str)
 def program(request: pytest.FixtureRequest) -> tuple[str, str, list[str]]:
     kind, name = request.param
-    return kind, name, made({"remoting": REMOTING, "grpc": GRPC}[kind][name])
+    return kind, name, made(name, {"remoting": REMOTING, "grpc": GRPC}[kind][name])
 
 
 @pytest.fixture(params=GRPC)
 def grpc_program(request: pytest.FixtureRequest) -> tuple[str, list[str]]:
-    return str(request.param), made(GRPC[request.param])
+    return str(request.param), made(request.param, GRPC[request.param])
 
 
 def words_of(command: list[str], *arguments: str, word: str) -> list[str]:

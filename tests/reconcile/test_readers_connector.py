@@ -1,6 +1,5 @@
 """Through Spark's own Kafka connector the ledger gets the same rows."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,8 @@ from delayline.records.record import encode_body
 from delayline.schedule.rules import Rules
 from reconcile.errors import CannotJudge
 from reconcile.logic.plan import Range, Read
-from tests.brokers.distribution import CACHE, Unavailable, copy_once
+from tests.brokers.distribution import CACHE, copy_once
+from tests.conftest import required
 from tests.reconcile.on_kafka import CLOCK, Place, rows
 
 if TYPE_CHECKING:
@@ -34,12 +34,8 @@ LOGIN = "org.apache.kafka.common.security"
 @pytest.fixture(scope="module")
 def jars(spark: "SparkSession") -> None:
     """The session has them. Skips where they cannot be had, and fails instead where CI is set."""
-    try:
+    with required("connector"):
         copy_once(POM, JARS)
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no connector: {error}")
-        pytest.skip(f"no connector: {error}")
     for jar in JARS.glob("*.jar"):
         spark.sql(f"ADD JAR '{jar}'")
 

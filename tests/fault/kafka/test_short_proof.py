@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from random import SystemRandom
 
-import pytest
-
-from tests.brokers.distribution import Unavailable
+from tests.conftest import required
 from tests.fault.kafka import nemesis as deeds
 from tests.fault.kafka.nemesis import Nemesis
 from tests.fault.kafka.run import Outcome, Part, play, report, shortfalls
@@ -37,12 +35,8 @@ def everything_once(made: Scene, nemesis: Nemesis) -> Mapping[str, list[float]]:
 
 def played(part: Part, folder: Path) -> Outcome:
     print(f"SEED={SEED}")
-    try:
+    with required("Kafka"):
         outcome = play(part, SEED, folder)
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no Kafka: {error}")
-        pytest.skip(f"no Kafka: {error}")
     report(part, outcome)
     return outcome
 

@@ -7,7 +7,7 @@ from random import Random, SystemRandom
 
 import pytest
 
-from tests.brokers.distribution import Unavailable
+from tests.conftest import required
 from tests.fault.kafka.run import shortfalls
 from tests.fault.proxy import end_to_end, parts
 from tests.fault.proxy.clients import Load
@@ -23,12 +23,8 @@ END_TO_END_S = 8.0
 
 def played(name: str, play: Callable[[], Outcome]) -> Outcome:
     print(f"SEED={SEED}")
-    try:
+    with required("Kafka"):
         outcome = play()
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no Kafka: {error}")
-        pytest.skip(f"no Kafka: {error}")
     report(name, outcome)
     return outcome
 

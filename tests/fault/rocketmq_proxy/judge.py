@@ -6,7 +6,7 @@ The way of a message has two halves. What a client has sent is in the buffer, or
     twice       there more often than its client has sent it: RocketMQ's repeats a send that had no answer
     misplaced   delayed, and sent to its topic, or the other way round
     due         due at another time than its sender reckons
-    unexpected  nobody sent it
+    unexpected  no client sent it
 
 What is in the buffer is delivered, once for each record: `tests.fault.rocketmq.judge` has the rules. And a recall is
 kept:

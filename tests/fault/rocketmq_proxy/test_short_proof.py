@@ -7,7 +7,7 @@ from random import SystemRandom
 
 import pytest
 
-from tests.brokers.distribution import Unavailable
+from tests.conftest import required
 from tests.fault.kafka.run import shortfalls
 from tests.fault.proxy.parts import Outcome
 from tests.fault.proxy.proxies import KILLS as PROXY_KILLS
@@ -24,12 +24,8 @@ SEED = int(os.environ.get("SEED", "0")) or SystemRandom().randrange(1, 2**31)
 
 def played(play: Callable[[int, Path, int], Outcome], folder: Path, count: int) -> Outcome:
     print(f"SEED={SEED}")
-    try:
+    with required("RocketMQ"):
         outcome = play(SEED, folder, count)
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no RocketMQ: {error}")
-        pytest.skip(f"no RocketMQ: {error}")
     report(play.__name__, outcome)
     assert (outcome.verdict.broken, outcome.failures) == ([], [])
     return outcome

@@ -1,6 +1,5 @@
 """Our bytes against RocketMQ's own classes: each side reads what the other has written, in one run of Java."""
 
-import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -29,8 +28,8 @@ from rocketmq.wire.ids import RecallHandle, StoredAt, decode_message_id, decode_
 from rocketmq.wire.properties import encode_properties
 from rocketmq.wire.schema import Fields, _table
 from rocketmq.wire.stored import StoredMessage, SysFlag, encode_message, read_messages
-from tests.brokers.distribution import Unavailable
 from tests.brokers.java import compiled
+from tests.conftest import required
 
 pytestmark = pytest.mark.slow
 
@@ -102,12 +101,8 @@ def asked() -> Iterable[tuple[str, bytes]]:
 def spoken(tmp_path_factory: pytest.TempPathFactory) -> Spoken:
     """Java's output, by name."""
     folder = tmp_path_factory.mktemp("vectors")
-    try:
+    with required("RocketMQ"):
         command = compiled(SOURCE, folder)
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"no RocketMQ: {error}")
-        pytest.skip(f"no RocketMQ: {error}")
     (folder / "asked").write_text("".join(f"{kind} {data.hex()}\n" for kind, data in asked()))
     done = subprocess.run(
         [*command, str(folder / "asked")], capture_output=True, text=True, check=True, encoding="utf-8"

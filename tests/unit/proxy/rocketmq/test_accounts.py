@@ -72,7 +72,7 @@ def test_all_else_passes_with_the_clients_own_signature(guarded: Scene) -> None:
 
 DELAYED = message(DELAY="1")
 REFUSED: Mapping[str, tuple[Command, str]] = {
-    "nobody": (DELAYED, "username cannot be null."),
+    "no account": (DELAYED, "username cannot be null."),
     "a stranger": (
         by(AclCredentials("x", "client-secret"), DELAYED),
         "User:x is not found among the proxy's accounts.",
