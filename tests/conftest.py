@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from tests.brokers.distribution import Unavailable
-from tests.tiers import Collected, collected
+from tests.tiers import Collected, collected, examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.brokers.rocketmq import RocketMq, RocketMqAt
     from tests.sharing import FromBothEnds
 
-hypothesis.settings.register_profile("any pace", deadline=None)
+hypothesis.settings.register_profile("any pace", deadline=None, max_examples=examples(400))
 hypothesis.settings.load_profile("any pace")
 """An example that takes long is a sign of a busy machine."""
 

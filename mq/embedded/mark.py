@@ -43,7 +43,8 @@ _MAGIC = b"DLMARK1\n"
 _HEAD = struct.Struct(">8sQQQQ36s")
 _CRC = struct.Struct(">I")
 _ROW = struct.Struct(">IIQ")
-_ROW_BYTES = 24
+_ROW_WITH_CRC = struct.Struct(">IIQI4x")
+_ROW_BYTES = _ROW_WITH_CRC.size
 
 LogId = tuple[int, int]
 """The numbers of a topic and its partition."""
@@ -71,8 +72,13 @@ def read_mark(path: Path) -> Acknowledged | None:
     if not heads:
         return None
     _, sequence, manifest, manifest_bytes, identity = max(heads)
-    rows = (_row(data, at) for at in range(2 * PAGE, len(data) - _ROW_BYTES + 1, _ROW_BYTES))
-    return Acknowledged(identity, sequence, manifest, manifest_bytes, dict(row for row in rows if row is not None))
+    rows = _ROW_WITH_CRC.iter_unpack(memoryview(data)[2 * PAGE : 2 * PAGE + ROWS_MAX * _ROW_BYTES])
+    ends = {
+        (topic, partition): end
+        for topic, partition, end, crc in rows
+        if topic and crc == zlib.crc32(_ROW.pack(topic, partition, end))
+    }
+    return Acknowledged(identity, sequence, manifest, manifest_bytes, ends)
 
 
 def _head(page: bytes) -> tuple[int, int, int, int, str] | None:
@@ -80,13 +86,6 @@ def _head(page: bytes) -> tuple[int, int, int, int, str] | None:
         return None
     magic, turn, sequence, manifest, manifest_bytes, identity = _HEAD.unpack_from(page)
     return (turn, sequence, manifest, manifest_bytes, identity.decode(errors="replace")) if magic == _MAGIC else None
-
-
-def _row(data: bytes, at: int) -> tuple[LogId, int] | None:
-    topic, partition, end = _ROW.unpack_from(data, at)
-    if topic == 0 or _CRC.unpack_from(data, at + _ROW.size)[0] != zlib.crc32(data[at : at + _ROW.size]):
-        return None
-    return (topic, partition), end
 
 
 class Mark:

@@ -98,9 +98,9 @@ class NameServers:
 
     def _list(self, request: Request) -> bytes | memoryview:
         """The last answer where there is none now."""
-        known = self._listed.get(request)
+        known, timeout_s = self._listed.get(request), self._settings.request_timeout_s
         try:
-            body = self._ask(Command(request), None if known is None else PATIENCE_S).body
+            body = self._ask(Command(request), timeout_s if known is None else min(PATIENCE_S, timeout_s)).body
         except (Unreachable, AnswerLost) as error:
             if known is None:
                 raise

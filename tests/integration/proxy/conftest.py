@@ -73,11 +73,19 @@ class Proxy:
     def make_topic(self, partitions: int = 1, **config: str) -> None:
         """Returns when its leaders know of it: clients repeat until then, single requests do not."""
         self.place.make_topic(partitions, **config)
-        with closing(WireClient(self.place.kafka.bootstrap_servers)) as client:
-            soon(lambda: self._is_led(client, partitions))
+        self._await_leaders(self.place.topic, partitions)
 
-    def _is_led(self, client: WireClient, partitions: int) -> bool:
-        request = DescribeProducersRequest([ProducersTopic(self.place.topic, list(range(partitions)))])
+    def make_buffer(self, partitions: int = 1) -> None:
+        """As `make_topic` does, of the buffer beside it: without it the first delayed record makes one."""
+        self.place.queue().ensure_buffer(self.place.topic, DEFAULT_RULES)
+        self._await_leaders(self.place.buffer, partitions)
+
+    def _await_leaders(self, topic: str, partitions: int) -> None:
+        with closing(WireClient(self.place.kafka.bootstrap_servers)) as client:
+            soon(lambda: self._is_led(client, topic, partitions))
+
+    def _is_led(self, client: WireClient, topic: str, partitions: int) -> bool:
+        request = DescribeProducersRequest([ProducersTopic(topic, list(range(partitions)))])
         answer = client.ask(request, 0, DescribeProducersResponse)
         return not any(one.error_code for one in answer.topics[0].partitions)
 

@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
 )
 
 from delayline.names import Names
-from delayline.schedule.rules import DEFAULT_RULES
 from kafkawire.client.address import parse_servers
 from kafkawire.protocol.apis import APIS, ApiKey
 from kafkawire.protocol.errors import ErrorCode
@@ -102,7 +101,7 @@ def test_targets_sequences_pass_their_end(opened: Proxy, client: WireClient, fir
 def test_the_buffers_sequences_pass_their_end_too(opened: Proxy, client: WireClient) -> None:
     """As after two billion delayed records: the buffer knows the producer shortly before the end."""
     opened.make_topic(1)
-    opened.place.queue().ensure_buffer(opened.place.topic, DEFAULT_RULES)
+    opened.make_buffer()
     ids = new_producer(client)
     with closing(WireClient(opened.place.kafka.bootstrap_servers)) as direct:
         earlier = batch_of([plain(100, **LATER)], base_sequence=SEQUENCES - 3, **ids)
@@ -162,7 +161,7 @@ def test_a_buffer_that_refuses_for_a_while_holds_up_and_loses_nothing(
 ) -> None:
     """Bob is the proxy's own user; that he may write to the buffer is taken from him and given back."""
     proxy.make_topic(2)
-    proxy.place.queue().ensure_buffer(proxy.place.topic, DEFAULT_RULES)
+    proxy.make_buffer()
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     alice = {**sasl, "sasl.username": "alice", "sasl.password": "alice-secret"}
     servers = parse_servers(proxy.place.kafka.sasl_servers)
@@ -354,7 +353,7 @@ def logged_in(proxy: Proxy, user: str) -> WireClient:
 def test_a_list_of_topics_that_breaks_off_at_ours_goes_on_behind_them(opened: Proxy, client: WireClient) -> None:
     """One partition at a time, from our first topic over two of users."""
     opened.make_topic(1)
-    opened.place.queue().ensure_buffer(opened.place.topic, DEFAULT_RULES)
+    opened.make_buffer()
     behind = f"{opened.place.namespace}_behind"
     opened.place.topic, last = behind, opened.place.topic
     opened.make_topic(1)

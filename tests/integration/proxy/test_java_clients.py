@@ -7,7 +7,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from delayline.records.message import Shard
-from delayline.schedule.rules import DEFAULT_RULES
 from tests.integration.proxy.conftest import Proxy
 from tests.integration.proxy.java import compiled, java
 from tests.tiers import sample
@@ -72,7 +71,7 @@ def test_consumers_of_all_topics_get_no_buffer_of_ours(opened: Proxy, protocol: 
 @pytest.mark.thorough
 def test_javas_admin_does_everything_to_users_topics_and_nothing_to_ours(opened: Proxy) -> None:
     opened.make_topic(1)
-    opened.place.queue().ensure_buffer(opened.place.topic, DEFAULT_RULES)
+    opened.make_buffer()
     found = clients("admin", opened.address, f"new-{opened.place.namespace}", opened.place.buffer)
     assert found == [
         f"node 1 127.0.0.1:{opened.port + 1}",

@@ -30,6 +30,7 @@ from delayline.records.set_aside import encode_set_aside
 from delayline.schedule.directives import KEPT_MAX
 from delayline.schedule.rules import NUMBERS_END, RULES_BYTES_MAX, Rules
 from mq.contract import Fetched
+from tests.tiers import examples
 from tests.unit.delay_service.core.test_claims import HOUR, restart, rows
 from tests.unit.delay_service.harness import NAMES, Bench
 
@@ -215,7 +216,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(1200), deadline=None)
 @given(VALUES, st.lists(st.tuples(OURS, VALUES), min_size=1, max_size=7))
 @example(None, [(DECISION, b"1")])
 def test_no_record_ends_the_process_whatever_it_contains(value: bytes | None, headers: list[Header]) -> None:

@@ -29,6 +29,7 @@ from delayline.schedule.recurrence import (
 from delayline.schedule.rules import HORIZON_MAX_MS
 from delayline.schedule.terms import Series
 from delayline.times import format_moment, parse_moment_ms
+from tests.tiers import examples
 
 DAY_MS = 86_400_000
 NOW_MS = parse_moment_ms("2026-01-01T00:00:00Z")
@@ -261,7 +262,7 @@ def fired(case: Watched) -> Iterator[int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(watched(), st.data())
 def test_every_expression_fires_as_a_clock_that_is_watched(case: Watched, data: st.DataObject) -> None:
     expected = [*fired(case)]

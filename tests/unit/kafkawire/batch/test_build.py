@@ -12,6 +12,7 @@ from kafkawire.batch.build import SHORT, Delivery, cut, records_of
 from kafkawire.batch.compression import decompress
 from kafkawire.batch.head import HEAD_BYTES, Codec, Head, read_batch
 from kafkawire.batch.walk import walk
+from tests.tiers import examples
 from tests.unit.mq.kafka.batches import T0
 
 SIZES = [0, 1, 59, 60, 61, 62, 63, 64, 8100, SHORT - 4, SHORT - 3, SHORT - 2, SHORT - 1, SHORT, SHORT + 1, 70_000]
@@ -74,7 +75,7 @@ def test_what_compression_makes_no_smaller_stays_as_it_is() -> None:
     assert head.codec is Codec.NONE
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(800), deadline=None)
 @given(st.lists(st.integers(0, 400), max_size=60), st.integers(HEAD_BYTES, 2000), st.booleans())
 def test_a_cut_keeps_order_and_bound(sizes: list[int], limit: int, stamped: bool) -> None:
     deliveries: list[Delivery] = [(bytes(size), T0 + size if stamped else None) for size in sizes]

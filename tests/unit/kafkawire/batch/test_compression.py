@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kafkawire.batch.compression import compress, decompress
 from kafkawire.batch.head import Codec
 from kafkawire.protocol.errors import BatchTooLarge, ErrorCode, MalformedBatch
+from tests.tiers import examples
 from tests.unit.mq.kafka.batches import SNAPPY, SNAPPY_XERIAL, XERIAL, snappy, unsnappy
 
 TEXT = b"".join(b"line %d of many\n" % n for n in range(10_000))
@@ -116,7 +117,7 @@ def test_data_that_ends_too_early_is_refused(name: str) -> None:
             decompress(codec, data[:length], MIB)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(1200))
 @given(st.sampled_from(sorted(THEIRS)), st.binary(max_size=60), st.integers(0, 1 << 16), st.integers(0, 255))
 def test_arbitrary_and_damaged_data_is_read_or_refused_and_nothing_else(
     name: str, noise: bytes, at: int, byte: int

@@ -11,6 +11,7 @@ from delayline.records.record import decode_body, encode_body
 from kafkawire.client import fetched
 from kafkawire.client.fetched import BATCH_BYTES_MAX, Batches, extent_of
 from kafkawire.protocol.errors import BatchError
+from tests.tiers import examples
 from tests.unit.mq.kafka.batches import CODECS, T0, ZSTD
 from tests.unit.mq.kafka.logged import (
     ABORT,
@@ -168,7 +169,7 @@ def test_a_marker_that_was_compacted_away_ends_nothing() -> None:
     assert [one for _, _, one in all_of(found)] == [A]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.integers(0, 1 << 32), st.integers(1, 60))
 def test_every_committed_record_is_read_once_wherever_answers_are_cut(seed: int, steps: int) -> None:
     dice = random.Random(seed)
@@ -244,7 +245,7 @@ def test_batches_that_end_before_the_offset_that_was_asked_for_are_an_error() ->
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(1200), deadline=None)
 @given(st.data())
 def test_any_change_of_a_records_field_is_found_or_does_no_harm(data: st.DataObject) -> None:
     """It ends, with records whose offsets ascend, or a BatchError."""

@@ -31,6 +31,7 @@ from kafkawire.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
+from tests.tiers import examples
 from tests.unit.mq.kafka.logged import Log, random_log
 
 AT = At("orders", 0)
@@ -114,7 +115,7 @@ def test_an_answer_that_names_no_epoch_does_not_diverge() -> None:
     assert take(Reading(AT, 7, epoch=3), FetchedPartition(0, 0, 7, 7, 0, DivergingEpoch()))[0] is Meaning.NOTHING
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.integers(0, 1 << 32), st.integers(1, 60))
 def test_without_a_loss_no_epoch_diverges_wherever_answers_are_cut(seed: int, steps: int) -> None:
     dice = random.Random(seed)
@@ -129,7 +130,7 @@ def test_without_a_loss_no_epoch_diverges_wherever_answers_are_cut(seed: int, st
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(1200), deadline=None)
 @given(st.data())
 def test_any_change_of_an_answer_is_an_error_that_is_known_or_does_no_harm(data: st.DataObject) -> None:
     log = random_log(random.Random(data.draw(st.integers(0, 50))), 12)

@@ -3,6 +3,7 @@
 import re
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -270,6 +271,7 @@ class Scene:
             until_s = CLOCK.monotonic_s() + WITHIN_S
             while not thread.readiness()[0]:
                 assert CLOCK.monotonic_s() < until_s, thread.readiness()
+                time.sleep(0.002)
             yield
         finally:
             thread.stop()

@@ -18,6 +18,7 @@ from reconcile.logic.manifest import Manifest
 from reconcile.logic.plan import Cluster
 from reconcile.progress import Step
 from reconcile.report.repair_plan import LostMessage, RepairPlan, encode_repair_plan
+from tests.tiers import examples
 from tests.unit.reconcile.queue import FakeQueue, FakeStages
 
 START = 1_000 * HOUR_MS
@@ -402,7 +403,7 @@ EVENT = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.lists(EVENT, max_size=40))
 def test_whatever_happens_in_between_the_ledger_comes_out_even(events: list[tuple[int, ...]]) -> None:
     files, traffic = MemoryFiles(), Traffic()
