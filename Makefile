@@ -18,7 +18,7 @@ run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1
 	@exec $(BIN)/delayline serve
 
 quick: $(VENV)/.test   ## units, tidiness, tags of rules, the queues of one process: a minute; tests/README.md
-	QUICK=1 $(PYTEST) -n logical -m 'not outage and not thorough and not broker and not slow' tests/unit tests/contract tests/mutation tests/test_*.py $(PYTEST_ARGS)
+	QUICK=1 $(PYTEST) -n 3 -m 'not outage and not thorough and not broker and not slow' tests/unit tests/contract tests/mutation tests/test_*.py $(PYTEST_ARGS)
 
 test: $(VENV)/.test   ## what every change must pass; tests/README.md
 	$(PYTEST) --durations=25 $(PYTEST_ARGS)

@@ -20,6 +20,8 @@ from kafkawire.protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.unit.mq.kafka.fetched_from import CLOCK, PATIENCE_S, Cluster, bodies, read_bodies, read_until, running
 from tests.unit.mq.kafka.logged import ABORT
 
+pytestmark = pytest.mark.slow
+
 FIRST, SECOND = At("orders", 0), At("orders", 1)
 OTHER = At("mails", 0)
 BODIES = [encode_body(None, b"%d" % n) for n in range(40)]

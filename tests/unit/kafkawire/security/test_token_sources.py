@@ -20,6 +20,8 @@ from kafkawire.security.oauth.tokens import Tokens
 from tests.brokers.oidc import Answer, Asked, endpoint
 from tests.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 FILE, COMMAND = local.FILE, local.COMMAND
 CLOCK = ManualClock()
 SECRET = "s3cret-of-ann"

@@ -25,6 +25,8 @@ from tests.contract.drive import append
 from tests.tiers import THOROUGH
 from tests.unit.mq.conftest import OpenQueue
 
+pytestmark = pytest.mark.slow
+
 SEED = 20_261_124
 CUTS = 24
 ACCEPTED_EVERY = 1 if THOROUGH else 4

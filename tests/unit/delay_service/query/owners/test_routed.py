@@ -30,6 +30,8 @@ from mq.contract import Owner
 from mq.errors import QueueUnavailable
 from tests.unit.delay_service.query.owners.people import FOUND, ID, SHARD, Group, Worker
 
+pytestmark = pytest.mark.slow
+
 SECRET = "sixteen letters!"
 CLOCK = SystemClock()
 WITHIN_S = 10.0

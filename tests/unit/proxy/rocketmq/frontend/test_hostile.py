@@ -12,6 +12,8 @@ from rocketmq.wire.command import Command, encode_frame
 from tests.tiers import sample
 from tests.unit.proxy.rocketmq.scene import BUFFER, CLOCK, WITHIN_S, Scene, message
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 
 
