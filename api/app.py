@@ -17,6 +17,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.authenticator import Authenticator
+from api.access.sessions import Sessions
 from api.bridge import Bridge
 from api.bulk import BulkCancel
 from api.http.caller import Callers, NoKeys
@@ -45,6 +46,7 @@ from api.routes.operations import OperationRoutes
 from api.routes.own import OwnRoutes
 from api.routes.records import RecordRoutes
 from api.routes.send import SEND, SendRoutes
+from api.routes.session import SessionRoutes
 from api.routes.stalls import StallRoutes
 from api.sending.admission import Admission
 from api.sending.decisions import DecisionWaiter
@@ -135,7 +137,8 @@ def create_app(services: Services) -> DelaylineApi:
     sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission, rights)
     sends.register(app.router)
     app.add_middleware(SendingPath, send=sends.send, endpoint=SEND)
-    callers = _callers(services, comparing)
+    sessions = _sessions(services)
+    callers = _callers(services, sessions, comparing)
     hosts = Hosts(settings.hosts)
     app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers)  # the outermost
     messages = MessageRoutes(services, topics, bridge, decisions)
@@ -154,17 +157,25 @@ def create_app(services: Services) -> DelaylineApi:
     dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)
     DeadRoutes(services, topics, sender, validator, dead).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
+    SessionRoutes(sessions).register(app.router)
     ConsoleRoutes().register(app.router)
     _answer_framework_errors(app, problems)
     app.metrics, app.guard = metrics, Guard(settings.http, services.registry)
     return app
 
 
-def _callers(services: Services, comparing: ThreadPoolExecutor) -> Callers:
-    """Raises ConfigError where the library that keys need is not installed."""
+def _sessions(services: Services) -> Sessions | None:
+    """Where keys are needed."""
     if services.access is None:
+        return None
+    return Sessions(services.settings.session_secret, services.settings.session_lifetime_ms, services.clock)
+
+
+def _callers(services: Services, sessions: Sessions | None, comparing: ThreadPoolExecutor) -> Callers:
+    """Raises ConfigError where the library that keys need is not installed."""
+    if services.access is None or sessions is None:
         return NoKeys()
-    return Authenticator(services.access, Hasher(), services.clock, comparing, services.registry)
+    return Authenticator(services.access, Hasher(), sessions, services.clock, comparing, services.registry)
 
 
 def create_worker_app(

@@ -44,6 +44,11 @@ class ApiSettings:
     http: HttpLimits = field(default_factory=HttpLimits)
     """Bounds on connections and on what is no request yet; its `address_share_percent` counts here, too."""
 
+    session_secret: bytes = field(default=b"", repr=False)
+    """What the cookies of sessions are signed with; empty makes one up."""
+
+    session_lifetime_ms: int = 12 * 3_600_000
+
     hosts: Sequence[str] = ()
     """Names under which clients reach it, besides localhost and IP addresses; `*` and `?` stand for others."""
 

@@ -357,6 +357,8 @@ def _api_settings(settings: Settings) -> ApiSettings:
         body_timeout_s=settings.api.body_timeout / 1000,
         http=api_limits(settings),
         hosts=api_hosts(settings, settings.api.host),
+        session_secret=settings.access.session_secret.get_secret_value().encode(),
+        session_lifetime_ms=settings.access.session_lifetime,
         is_delay_enabled=settings.is_delay_enabled,
         refuse_unknown=settings.delay.unknown == "refuse",
         rules=settings.rules(),

@@ -91,6 +91,7 @@ BESIDE = {
     "api.body_bytes_max": {"api.in_flight_bytes_max": "64GiB"},
     "api.address_share_percent": {"api.body_bytes_max": "1KiB"},
     "delay.horizon_max": {"delay.levels": "1s"},
+    "access.session_lifetime": {"api.auth": "keys", "access.rules": "rules.toml", "access.keys": "keys.json"},
 }
 """Settings that have to be changed together."""
 

@@ -1,11 +1,12 @@
-"""From the header `authorization: Bearer dlk_...` (RFC 6750, 2.1) to the principal.
+"""From the header `authorization: Bearer dlk_...` (RFC 6750, 2.1), or the cookie of a session, to the principal.
 
 The hash of a key takes 20 ms on purpose, so it is compared once: a key that matched is recognised by a digest of it,
-under a secret of this process, from then on.
+under a secret of this process, from then on. With both the header decides.
 """
 
 import asyncio
 import hashlib
+import hmac
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -14,9 +15,13 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Counter
 from starlette.types import Scope
 
+from api.access import cookies
 from api.access.attempts import Attempts
+from api.access.sessions import Session, Sessions
+from api.http.answers import RawHeader
 from api.http.caller import Caller, Unknown, unauthenticated
-from api.http.problems import LIMIT_EXCEEDED, Refusal
+from api.http.hosts import HARMLESS
+from api.http.problems import FORBIDDEN, LIMIT_EXCEEDED, Refusal
 from delayline.access.acts import Act
 from delayline.access.hashing import Hasher
 from delayline.access.keys import AccessKey, Token, parse_token
@@ -30,6 +35,11 @@ WAITING_MAX = 64
 
 _SCHEME = b"bearer "
 _WRONG = "this key is not known here, or has ended"
+_OVER = "this session is over: log in with a key"
+_NO_TOKEN = (
+    "what changes something by a session needs the header X-CSRF-Token with the token of this very session; load a "
+    "page again that was open before you logged in"
+)
 
 
 class _Known(NamedTuple):
@@ -47,8 +57,32 @@ class Holder:
         self._key = key
 
     @property
+    def key(self) -> AccessKey:
+        """As it is now. Raises Refusal (401) where it has ended."""
+        return self._authenticator.working(self._key.id, self._key.hash)
+
+    @property
     def principal(self) -> str:
-        return self._authenticator.working(self._key.id, self._key.hash).principal
+        return self.key.principal
+
+    def may(self, act: Act, topic: str | None) -> bool:
+        return self._authenticator.rules.deciding(self.principal, act, topic) is not None
+
+
+class SessionCaller:
+    """The principal of a session, for as long as the session goes on and its key is what it was."""
+
+    def __init__(self, authenticator: "Authenticator", session: Session, cleared: RawHeader) -> None:
+        self._authenticator = authenticator
+        self.session = session
+        self._cleared = cleared
+
+    @property
+    def principal(self) -> str:
+        key = self._authenticator.key_of(self.session)
+        if key is None:
+            raise unauthenticated(_OVER, [self._cleared])
+        return key.principal
 
     def may(self, act: Act, topic: str | None) -> bool:
         return self._authenticator.rules.deciding(self.principal, act, topic) is not None
@@ -58,10 +92,17 @@ class Authenticator:
     """Finds the caller of a request. For the event loop's thread; hashes are compared in `threads`."""
 
     def __init__(
-        self, source: AccessSource, hasher: Hasher, clock: Clock, threads: Executor, registry: CollectorRegistry
+        self,
+        source: AccessSource,
+        hasher: Hasher,
+        sessions: Sessions,
+        clock: Clock,
+        threads: Executor,
+        registry: CollectorRegistry,
     ) -> None:
         self._source = source
         self._hasher = hasher
+        self._sessions = sessions
         self._clock = clock
         self._threads = threads
         self._attempts = Attempts(clock)
@@ -73,18 +114,50 @@ class Authenticator:
             "AccessKeys presented that are not known, or have ended",
             registry=registry,
         )
+        self._over = Counter(
+            "delayline_access_sessions_refused",
+            "Requests with the cookie of a session that is over, or was never begun here",
+            registry=registry,
+        )
 
     @property
     def rules(self) -> AccessRules:
         return self._source.rules
 
     async def caller(self, scope: Scope) -> Caller:
-        """Raises Refusal (401, 429, 503)."""
+        """Raises Refusal (401, 403, 429, 503)."""
         headers: Mapping[bytes, bytes] = scope["delayline.headers"]
         given = headers.get(b"authorization")
         if given is None:
-            return Unknown()
+            return self._by_cookie(scope, headers)
         return Holder(self, await self._key(given, scope["delayline.address"]))
+
+    def _by_cookie(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+        """One that cannot be used is refused only where a key is needed: the page to log in is for all.
+        Raises Refusal (403)."""
+        found = cookies.shown(scope, headers[b"cookie"]) if b"cookie" in headers else ()
+        if not found:
+            return Unknown()
+        session = self._sessions.read(found[0]) if len(found) == 1 else None
+        cleared = cookies.cleared(scope)
+        if session is None or self.key_of(session) is None:
+            self._over.inc()
+            return Unknown(_OVER, [cleared])
+        if scope["method"] not in HARMLESS:
+            self._check_token(session, headers.get(b"x-csrf-token", b""))
+        return SessionCaller(self, session, cleared)
+
+    def _check_token(self, session: Session, shown: bytes) -> None:
+        """Raises Refusal (403)."""
+        if not hmac.compare_digest(shown, self._sessions.csrf_token(session).encode()):
+            raise Refusal(FORBIDDEN, _NO_TOKEN)
+
+    def key_of(self, session: Session) -> AccessKey | None:
+        """The key that began the session; None where either is over."""
+        key = self._source.keys.get(session.key_id)
+        if key is None or not key.works_at(self._clock.now_ms()) or not self._sessions.is_of(session, key):
+            return None
+        return key if self._sessions.goes_on(session) else None
 
     async def _key(self, given: bytes, address: str) -> AccessKey:
         digest = hashlib.blake2b(given, key=self._secret, digest_size=32).digest()

@@ -342,6 +342,18 @@ class InfoOut(msgspec.Struct, frozen=True):
     now: Moment
 
 
+class SessionOut(msgspec.Struct, frozen=True):
+    """Who the caller is."""
+
+    principal: str
+    csrf_token: Annotated[
+        str | None, Meta(description="Of a session: the value of X-CSRF-Token in requests that change something.")
+    ] = None
+    expires_at: Annotated[
+        Moment | None, Meta(description="When the session ends, or the key. null: not by itself.")
+    ] = None
+
+
 class HealthOut(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process answers."""
 

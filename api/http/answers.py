@@ -20,7 +20,8 @@ BODY_ENDED = "delayline.body_ended"
 DROPPED_BYTES_MAX = 64 << 20
 DROP_S = 2.0
 
-RawHeaders = Sequence[tuple[bytes, bytes]]
+RawHeader = tuple[bytes, bytes]
+RawHeaders = Sequence[RawHeader]
 
 
 class Answer(Response):

@@ -6,6 +6,7 @@ from typing import Protocol
 from starlette.requests import Request
 from starlette.types import Scope
 
+from api.http.answers import RawHeaders
 from api.http.problems import NOT_ALLOWED, UNAUTHENTICATED, Refusal
 from delayline.access.acts import Act
 
@@ -65,14 +66,21 @@ class NoKeys:
 
 
 class Unknown:
-    """The caller that presents no key where one is needed."""
+    """The caller that presents no key where one is needed, or a session that is over."""
+
+    def __init__(
+        self, detail: str = "this needs a key: authorization: Bearer dlk_...", headers: RawHeaders = ()
+    ) -> None:
+        """`headers` are more of the refusal's."""
+        self._detail = detail
+        self._headers = headers
 
     @property
     def principal(self) -> str:
-        raise unauthenticated("this needs a key: authorization: Bearer dlk_...")
+        raise unauthenticated(self._detail, self._headers)
 
     def may(self, act: Act, topic: str | None) -> bool:
-        raise unauthenticated("this needs a key: authorization: Bearer dlk_...")
+        raise unauthenticated(self._detail, self._headers)
 
 
 def caller_of(request: Request) -> Caller:
@@ -92,5 +100,5 @@ def check(caller: Caller, act: Act, topic: str | None) -> None:
         raise Refusal(NOT_ALLOWED, f"{caller.principal} has no right to `{act}` of {about}")
 
 
-def unauthenticated(detail: str) -> Refusal:
-    return Refusal(UNAUTHENTICATED, detail)
+def unauthenticated(detail: str, headers: RawHeaders = ()) -> Refusal:
+    return Refusal(UNAUTHENTICATED, detail, headers=headers)

@@ -26,7 +26,9 @@ _CONDITIONAL = re.compile(r"(PATCH|DELETE) /v1/(messages/[^/]+|topics/[^/]+/own/
 _SENDING = re.compile(r"POST /v1/topics/[^/]+/messages")
 _TAKEN = {b"idempotency-key": _SENDING, b"if-match": _CONDITIONAL}
 """Request headers that promise something, and where the promise is kept."""
-_ONCE = frozenset({b"idempotency-key", b"if-match", b"content-type", b"origin", b"authorization"})
+_ONCE = frozenset(
+    {b"idempotency-key", b"if-match", b"content-type", b"origin", b"authorization", b"cookie", b"x-csrf-token"}
+)
 """Given twice, only one of the values would count, and the client could not know which."""
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """An overloaded server is still alive, and answers so."""

@@ -179,7 +179,7 @@ PATH_PARAMETERS = {
 }
 
 ETAG, LOCATION, REPLAYED, APPLIED = "ETag", "Location", "Idempotency-Replayed", "Preference-Applied"
-RETRY_AFTER = "Retry-After"
+RETRY_AFTER, SET_COOKIE = "Retry-After", "Set-Cookie"
 
 ACT = RequestHeader("Delayline-Request", "Any value: no form can send it, and there is no body", required=True)
 

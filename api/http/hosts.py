@@ -24,7 +24,8 @@ ACT = b"delayline-request"
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
 _OWN_SITE = frozenset({None, b"same-origin", b"none"})
-_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
+HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
 _USUAL_PORTS = {b"http": b":80", b"https": b":443"}
 
 
@@ -50,7 +51,7 @@ class Hosts:
             raise Refusal(MISDIRECTED, f"this server is not called {name!r}; api.hosts lists its other names")
         if (origin := headers.get(b"origin")) is not None and not is_same(origin, host):
             raise Refusal(FORBIDDEN, "a page of another origin asks for this")
-        if headers.get(b"sec-fetch-site") not in _OWN_SITE and scope["method"] not in _HARMLESS:
+        if headers.get(b"sec-fetch-site") not in _OWN_SITE and scope["method"] not in HARMLESS:
             raise Refusal(FORBIDDEN, "a page of another site asks for this")
 
     def _check(self, host: bytes) -> bool:

@@ -15,7 +15,7 @@ import structlog
 from msgspec import UNSET, UnsetType
 from starlette.exceptions import HTTPException
 
-from api.http.answers import PROBLEM_JSON, Answer, LastAnswer
+from api.http.answers import PROBLEM_JSON, Answer, LastAnswer, RawHeaders
 from api.metrics import Metrics
 from delayline.errors import DelaylineError, MalformedMessageId
 from delayline.questions.inquiry import OwnerUnavailable
@@ -97,8 +97,8 @@ class Refusal(DelaylineError):
     """A request, or a member of a batch, is refused.
 
     `status` replaces the kind's usual one; `allow` lists the methods of a 405; `close` ends the connection, because
-    the rest of the body will not be read; `results` has the result of each member of a batch; `outcome` is how a
-    message has ended.
+    the rest of the body will not be read; `headers` are more of the answer's; `results` has the result of each member
+    of a batch; `outcome` is how a message has ended.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class Refusal(DelaylineError):
         status: int | None = None,
         allow: str | None = None,
         close: bool = False,
+        headers: RawHeaders = (),
         results: Sequence[object] | None = None,
         outcome: object = None,
     ) -> None:
@@ -120,6 +121,7 @@ class Refusal(DelaylineError):
         self.faults = tuple(faults)
         self.allow = allow
         self.close = close
+        self.headers = headers
         self.results = results
         self.outcome = outcome
 
@@ -234,7 +236,7 @@ class Problems:
 
 
 def _headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:
-    headers = []
+    headers = list(refusal.headers)
     if refusal.status in (429, 503):
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
     if refusal.status == 401:

@@ -8,6 +8,7 @@ import msgspec
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
+from api.access import cookies
 from api.http.caller import Open
 from api.http.endpoint import (
     ACT,
@@ -17,11 +18,13 @@ from api.http.endpoint import (
     PATH_PARAMETERS,
     REPLAYED,
     RETRY_AFTER,
+    SET_COOKIE,
     Endpoint,
     QueryParameter,
     Reply,
     RequestHeader,
 )
+from api.http.hosts import HARMLESS
 from api.http.problems import Problem
 from api.openapi.examples import EXAMPLES
 
@@ -38,11 +41,12 @@ _RESPONSE_HEADERS: dict[str, dict[str, Any]] = {
     REPLAYED: {"description": "`true`: answered before", "schema": {"type": "string"}},
     APPLIED: {"description": "`respond-async`, where the request preferred it", "schema": {"type": "string"}},
     RETRY_AFTER: {"description": "Seconds", "schema": {"type": "integer", "minimum": 0}},
+    SET_COOKIE: {"description": "The session's cookie, or that it is dropped", "schema": {"type": "string"}},
 }
 _PROBLEMS = {
     400: "Invalid, or not supported: see `type` and `errors`",
-    401: "No key, or one that is not known or has ended",
-    403: "Not for clients",
+    401: "No key, or one that is not known or has ended, or a session that is over",
+    403: "No rule allows it, it is not for clients, or the token of the session is missing",
     404: "No such thing",
     408: "The body did not arrive in time",
     409: "It has ended: see `outcome`; several messages have this own id; a request with this key is in flight",
@@ -54,14 +58,23 @@ _PROBLEMS = {
     429: "As many messages wait for the topic as its rule allows, or there are as many topics as there may be",
     503: "Not now; see `Retry-After`. A send was not stored, or it is unknown whether",
 }
-_WITH_RETRY_AFTER = (429, 503)
+_HEADER_OF = {401: SET_COOKIE, 429: RETRY_AFTER, 503: RETRY_AFTER}
+"""A session that is over takes its cookie with it."""
 _ANY_OTHER = (
     "Any other problem: a wrong method (405), a wrong host (421), too many requests from one address (429), an error "
     "of the server (500)"
 )
 
-
-_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, where `api.auth` is `keys`"}
+_SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key, where `api.auth` is `keys`"},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": cookies.NAME,
+        "description": f"A session of `POST /v1/session`; over https the cookie is `{cookies.SECURE_NAME}`",
+    },
+    "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token", "description": "The session's `csrf_token`"},
+}
 
 
 def document(version: str, routes: Iterable[BaseRoute]) -> dict[str, Any]:
@@ -78,7 +91,7 @@ def document(version: str, routes: Iterable[BaseRoute]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Delayline", "version": version, "description": DESCRIPTION},
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": {"key": _KEY}},
+        "components": {"schemas": components, "securitySchemes": _SCHEMES},
     }
 
 
@@ -100,7 +113,7 @@ def describe(method: str, path: str, endpoint: Endpoint) -> dict[str, Any]:
         "operationId": endpoint.id,
         "summary": endpoint.summary,
         "description": _right(endpoint),
-        "security": [{}] if endpoint.act is Open.TO_ALL else [{"key": []}, {}],
+        "security": [{}] if endpoint.act is Open.TO_ALL else _security(method),
         **({"parameters": parameters} if parameters else {}),
         **({"requestBody": _request_body(endpoint.takes)} if endpoint.takes else {}),
         "responses": {
@@ -109,6 +122,12 @@ def describe(method: str, path: str, endpoint: Endpoint) -> dict[str, Any]:
             "default": {"description": _ANY_OTHER, "content": _PROBLEM},
         },
     }
+
+
+def _security(method: str) -> list[dict[str, list[str]]]:
+    """A key, or a session, with its token where something changes. Nothing, where no keys are needed."""
+    session: dict[str, list[str]] = {"session": []}
+    return [{"key": []}, session if method.upper() in HARMLESS else {**session, "csrf": []}, {}]
 
 
 def refused(method: str, endpoint: Endpoint) -> set[int]:
@@ -174,7 +193,8 @@ def _response(reply: Reply) -> dict[str, Any]:
 
 
 def _problem(status: int) -> dict[str, Any]:
-    headers = {"headers": {RETRY_AFTER: _RESPONSE_HEADERS[RETRY_AFTER]}} if status in _WITH_RETRY_AFTER else {}
+    name = _HEADER_OF.get(status)
+    headers = {"headers": {name: _RESPONSE_HEADERS[name]}} if name else {}
     return {"description": _PROBLEMS[status], **headers, "content": _PROBLEM}
 
 

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from delayline.config.sections import Internal, KafkaProxy, RocketmqProxy, Section
+from delayline.config.sections import Access, Internal, KafkaProxy, RocketmqProxy, Section
 from delayline.config.settings import Settings
 from delayline.errors import ConfigError
 from delayline.records.set_aside import RAW_BYTES_MAX
@@ -29,6 +29,8 @@ def _all_of(prefix: str, unset: Section, why: str) -> Only:
 
 _NO_KAFKA_PROXY = _all_of(KafkaProxy.path, KafkaProxy(), "the Kafka proxy stands before Kafka brokers")
 _NO_ROCKETMQ_PROXY = _all_of(RocketmqProxy.path, RocketmqProxy(), "the RocketMQ proxy stands before RocketMQ brokers")
+
+_NO_ACCESS = _all_of("access", Access(), f'it has a meaning with api.auth = "{KEYS}" only')
 
 EMBEDDED: Only = {
     "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
@@ -79,13 +81,17 @@ def refuse_what_cannot_be(settings: Settings) -> None:
 
 def _refuse_unbuilt(settings: Settings) -> None:
     kind = settings.mq.kind
-    for key, (built, why) in _BY_KIND[kind].items():
-        if settings.value(key) != built:
-            raise ConfigError(f"{key}: {why} (from {settings.source(key)}).")
+    _refuse_others(settings, _BY_KIND[kind])
     if kind == "kafka" and not settings.mq.bootstrap_servers:
         raise ConfigError("mq.bootstrap_servers: Kafka needs at least one server, as host:port.")
     if kind == "rocketmq":
         _check_rocketmq(settings)
+
+
+def _refuse_others(settings: Settings, only: Only) -> None:
+    for key, (value, why) in only.items():
+        if settings.value(key) != value:
+            raise ConfigError(f"{key}: {why} (from {settings.source(key)}).")
 
 
 def _check_rocketmq(settings: Settings) -> None:
@@ -116,14 +122,14 @@ def _refuse_open_address(settings: Settings) -> None:
 
 def _check_access(settings: Settings) -> None:
     """Rules in a file that is not read would refuse nothing."""
+    if settings.api.auth != KEYS:
+        _refuse_others(settings, _NO_ACCESS)
     for key in ("access.rules", "access.keys"):
-        is_given, is_needed = settings.value(key) is not None, settings.api.auth == KEYS
-        if is_needed and not is_given:
+        if settings.api.auth == KEYS and settings.value(key) is None:
             raise ConfigError(
                 f'{key}: api.auth = "{KEYS}" needs the name of a file (from {settings.source("api.auth")}).'
             )
-        if is_given and not is_needed:
-            raise ConfigError(f'{key}: it has a meaning with api.auth = "{KEYS}" only (from {settings.source(key)}).')
+    _check_length(settings, "access.session_secret")
 
 
 def _check_internal(settings: Settings) -> None:
@@ -135,14 +141,19 @@ def _check_internal(settings: Settings) -> None:
             f"internal.host: {internal.host} can be reached from other machines: give every process of the "
             f"installation the same internal.secret (from {settings.source('internal.host')})."
         )
-    if secret and len(secret) < SECRET_CHARS_MIN:
-        source = settings.source("internal.secret")
-        raise ConfigError(f"internal.secret: it has less than {SECRET_CHARS_MIN} characters (from {source}).")
+    _check_length(settings, "internal.secret")
     if not internal.advertised_host and internal.host in ("", "0.0.0.0", "::"):
         raise ConfigError(
             f"internal.advertised_host: {internal.host} is every address of this machine; set the one by which the "
             "other processes of the installation reach it."
         )
+
+
+def _check_length(settings: Settings, key: str) -> None:
+    """Of a secret that others may try out, where it is given."""
+    if 0 < len(settings.value(key).get_secret_value()) < SECRET_CHARS_MIN:
+        source = settings.source(key)
+        raise ConfigError(f"{key}: it has less than {SECRET_CHARS_MIN} characters (from {source}).")
 
 
 def is_loopback(host: str) -> bool:

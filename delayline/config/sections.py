@@ -123,10 +123,12 @@ class Api(Section):
 
 
 class Access(Section):
-    """The files that show who may do what, where `api.auth` is `keys`."""
+    """The files that show who may do what, where `api.auth` is `keys`, and the sessions of people."""
 
     rules: File = None
     keys: File = None
+    session_secret: Secret = SecretStr("")
+    session_lifetime: Annotated[Duration, durations("5m", "30d")] = _default("12h")
 
 
 class WorkerSection(Section):

@@ -12,10 +12,10 @@ from delayline.access.source import AccessSource
 from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import Found, Gone, Listing, Place, Resolution, Row, ShardFigures, StallReport, State
 from delayline.records.message import MessageId, Shard
-from delayline.schedule.rules import DEFAULT_RULES
+from delayline.schedule.rules import DAY_MS, DEFAULT_RULES
 from mq.contract import Admin, Client
 from mq.errors import QueueUnavailable, TopicBusy
-from tests.unit.api.access.held import HeldAccess
+from tests.unit.api.access.held import HeldAccess, log_in
 from tests.unit.api.in_memory import NOW_MS, Api
 
 DOCUMENT: dict[str, Any] = Api().get("/openapi.json").json()
@@ -195,6 +195,17 @@ def without_the_right(id: str) -> Iterator[httpx.Response]:
             yield ask(api(access=WITHOUT_RIGHTS), id, query, authorization=WITHOUT_RIGHTS.header("eve"))
 
 
+def by_a_session(id: str) -> Iterator[httpx.Response]:
+    """With its token, without it, and after its end."""
+    installation = api(access=WITHOUT_RIGHTS)
+    session = log_in(installation, WITHOUT_RIGHTS, "eve")
+    if ENDPOINTS[id][2]["security"] != [{}]:
+        yield ask(installation, id, cookie=session.cookie)
+        yield ask(installation, id, **session.headers)
+        installation.clock.advance(DAY_MS)
+        yield ask(installation, id, **session.headers)
+
+
 def where_there_is_no_room(id: str) -> Iterator[httpx.Response]:
     crowded = api(topics_max=4)
     crowded.full.add("orders")
@@ -275,6 +286,7 @@ SITUATIONS: Sequence[Callable[[str], Iterator[httpx.Response]]] = [
     where_it_is_not_for_clients,
     without_a_key,
     without_the_right,
+    by_a_session,
     where_there_is_no_room,
     where_it_is_there_already,
     where_the_shard_is_healthy,

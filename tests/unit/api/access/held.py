@@ -1,11 +1,15 @@
 """Rules and keys in memory, and what principals present."""
 
+from typing import Any, NamedTuple
+
 from argon2 import PasswordHasher
 from msgspec.structs import replace
 
 from delayline.access.keys import AccessKey, AccessKeys, Token, new_token
 from delayline.access.rules import parse_rules
+from tests.unit.api.in_memory import Api
 
+SESSION = "/v1/session"
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 """A hash carries its parameters: comparing with one of these takes no time."""
 
@@ -36,6 +40,24 @@ class HeldAccess:
 
     def header(self, principal: str) -> str:
         return f"Bearer {self.tokens[principal]}"
+
+
+class LoggedIn(NamedTuple):
+    """What a browser has after a login: the cookie, which goes with every request, and the token for the others."""
+
+    cookie: str
+    token: str
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        """As `ask` takes them."""
+        return {"cookie": self.cookie, "x_csrf_token": self.token}
+
+
+def log_in(of: Api, access: HeldAccess, principal: str, **more: str) -> LoggedIn:
+    answer = of.request("POST", SESSION, headers={"authorization": access.header(principal), **more})
+    assert answer.status_code == 201, answer.text
+    return LoggedIn(answer.headers["set-cookie"].partition(";")[0], answer.json()["csrf_token"])
 
 
 def allowing(principal: str, *acts: str, topics: str = "orders") -> str:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from api.access import attempts
 from api.access.authenticator import WAITING_MAX, Authenticator
+from api.access.sessions import Sessions
 from api.http.problems import Refusal
 from delayline.access.acts import Act
 from delayline.access.hashing import Hasher
@@ -41,7 +42,8 @@ class Scene:
         self.clock = ManualClock(NOW_MS)
         self.hasher = Counting()
         self.registry = CollectorRegistry()
-        self.authenticator = Authenticator(self.access, self.hasher, self.clock, threads, self.registry)
+        sessions = Sessions(b"", 43_200_000, self.clock)
+        self.authenticator = Authenticator(self.access, self.hasher, sessions, self.clock, threads, self.registry)
 
     async def status(self, header: str | None, address: str = "10.0.0.1") -> int:
         """200 where the caller is known."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from delayline.access.acts import Act
-from tests.unit.api.access.held import HeldAccess, allowing
+from tests.unit.api.access.held import HeldAccess, allowing, log_in
 from tests.unit.api.in_memory import problem
 from tests.unit.api.situations import ENDPOINTS, api, ask, examples
 
@@ -37,7 +37,8 @@ NEEDS = {
 """As docs/security.md has it, and not as the routes have."""
 
 OF_ALL = {"getHealth", "getReadiness"}
-OF_PRINCIPALS = {"getInfo", "listTopics", "previewSchedule"}
+OF_PRINCIPALS = {"beginSession", "getInfo", "getSession", "listTopics", "previewSchedule"}
+OF_SESSIONS = {"endSession"}
 
 
 def asked(id: str, access: HeldAccess, principal: str | None, topic: str = "orders") -> Any:
@@ -54,7 +55,7 @@ def asked(id: str, access: HeldAccess, principal: str | None, topic: str = "orde
 
 
 def test_every_endpoint_stands_in_the_table() -> None:
-    assert NEEDS.keys() | OF_ALL | OF_PRINCIPALS == ENDPOINTS.keys()
+    assert NEEDS.keys() | OF_ALL | OF_PRINCIPALS | OF_SESSIONS == ENDPOINTS.keys()
 
 
 @pytest.mark.parametrize("id", sorted(NEEDS))
@@ -72,7 +73,7 @@ def test_a_right_to_another_topic_is_none(id: str) -> None:
     assert asked(id, access, "ann", "orders-2").status_code != 403
 
 
-@pytest.mark.parametrize("id", sorted(NEEDS.keys() | OF_PRINCIPALS))
+@pytest.mark.parametrize("id", sorted(NEEDS.keys() | OF_PRINCIPALS | OF_SESSIONS))
 def test_without_a_key_there_is_no_answer(id: str) -> None:
     access = HeldAccess(allowing("*", *Act, topics="*"), "ann")
     answer = asked(id, access, None)
@@ -88,7 +89,20 @@ def test_health_needs_no_key(id: str) -> None:
 
 @pytest.mark.parametrize("id", sorted(OF_PRINCIPALS))
 def test_what_is_about_no_topic_needs_a_key_and_no_right(id: str) -> None:
-    assert asked(id, HeldAccess("", "ann"), "ann").status_code == 200
+    assert asked(id, HeldAccess("", "ann"), "ann").status_code == (201 if id == "beginSession" else 200)
+
+
+@pytest.mark.parametrize("id", sorted(NEEDS.keys() | OF_PRINCIPALS - {"beginSession"} | OF_SESSIONS))
+def test_a_session_does_what_its_key_does_and_changes_nothing_without_its_token(id: str) -> None:
+    access = HeldAccess(allowing("ann", *Act, topics="*"), "ann")
+    installation = api(access=access, operation_timeout_s=0.0)
+    session = log_in(installation, access, "ann")
+    without = ask(installation, id, cookie=session.cookie)
+    if ENDPOINTS[id][0] == "GET":
+        assert without.status_code not in (401, 403)
+    else:
+        assert problem(without) == (403, "forbidden")
+    assert ask(installation, id, **session.headers).status_code not in (401, 403)
 
 
 def test_metrics_name_every_topic_and_need_a_right_to_all_of_them() -> None:

@@ -22,7 +22,7 @@ UNREAD = {"/healthz", "/readyz", "/metrics"}
 """Probes may ask with whatever query they like."""
 OF_HTTP = {b"content-type", b"content-length", b"content-encoding", b"transfer-encoding"}
 """Headers of every request with a body; the document describes the body instead."""
-ANSWERED = ("etag", "location", "idempotency-replayed", "preference-applied", "retry-after")
+ANSWERED = ("etag", "location", "idempotency-replayed", "preference-applied", "retry-after", "set-cookie")
 
 
 class _Listening(dict[bytes, bytes]):

@@ -368,6 +368,10 @@ ROCKETMQ = "[mq]\nkind = 'rocketmq'\nbootstrap_servers = 'a:9876'\n"
         ("[internal]\nport = 9001", "internal.port"),
         ("[internal]\nsecret = 'sixteen letters!'", "internal.secret"),
         ("[api]\nauth = 'basic'", "api.auth"),
+        ("[access]\nrules = 'rules.toml'", "access.rules"),
+        ("[access]\nkeys = 'keys.json'", "access.keys"),
+        ("[access]\nsession_secret = 'sixteen letters!'", "access.session_secret"),
+        ("[access]\nsession_lifetime = '1h'", "access.session_lifetime"),
         ("[delay]\ndiscovery_interval = '5s'", "delay.discovery_interval"),
         ("[proxy.kafka]\nport = 9092", "proxy.kafka.port"),
         ("[proxy.kafka]\nadvertised_host = 'k1'", "proxy.kafka.advertised_host"),
@@ -444,6 +448,40 @@ def test_authentication_that_is_not_built_is_refused(load: Any, auth: str) -> No
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
 def test_a_loopback_address_is_accepted(load: Any, host: str) -> None:
     assert load(env={"API__HOST": host}).api.host == host
+
+
+# --- keys and sessions
+
+
+BY_KEYS = "[api]\nauth = 'keys'\n[access]\nrules = 'rules.toml'\nkeys = 'keys.json'\n"
+
+
+@pytest.mark.parametrize("name", ["rules", "keys"])
+def test_keys_need_both_files(load: Any, name: str) -> None:
+    toml = "\n".join(line for line in BY_KEYS.splitlines() if not line.startswith(f"{name} ="))
+    assert sentence_of(load, toml).startswith(f"access.{name}: ")
+
+
+def test_sessions_last_half_a_day_and_need_no_secret(load: Any) -> None:
+    access = load(BY_KEYS).access
+    assert (access.session_lifetime, access.session_secret.get_secret_value()) == (43_200_000, "")
+
+
+@pytest.mark.parametrize(("lifetime", "is_taken"), [("4m59s", False), ("5m", True), ("30d", True), ("31d", False)])
+def test_the_lifetime_of_sessions_has_bounds(load: Any, lifetime: str, is_taken: bool) -> None:
+    toml = f"{BY_KEYS}session_lifetime = '{lifetime}'"
+    if is_taken:
+        load(toml)
+    else:
+        assert sentence_of(load, toml).startswith("access.session_lifetime: ")
+
+
+def test_a_secret_of_sessions_that_can_be_guessed_is_refused_and_not_shown(load: Any) -> None:
+    found = sentence_of(load, f"{BY_KEYS}session_secret = 'fifteen letters'")
+    assert found.startswith("access.session_secret: ")
+    assert "fifteen letters" not in found
+    access = load(f"{BY_KEYS}session_secret = 'sixteen letters!'").access
+    assert access.session_secret.get_secret_value() == "sixteen letters!"
 
 
 # --- the port for other processes
