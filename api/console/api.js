@@ -20,15 +20,33 @@ export class Problem extends Error {
   }
 }
 
+/**
+ * The session of this page: its token goes with every request. It is known to the page alone: a script of another site
+ * can send the cookie at most.
+ */
+let token = null;
+let whenRefused = () => {};
+
+export function useToken(given) {
+  token = given;
+}
+
+/** `act()` is called where a request was refused (401) because the server does not know who asks. */
+export function onUnauthenticated(act) {
+  whenRefused = act;
+}
+
 /** No answer came: the server is gone, or the network, or it took too long. */
 export class Unreachable extends Error {}
 
 /** `body` is what shall become JSON, or JSON text already; the answer's is null where there is none. */
 export async function request(method, path, { query, body, headers = {}, signal, timeoutMs = TIMEOUT_MS } = {}) {
+  const shown = token;
   const answer = await sent(method, address(path, query), body, headers, signal, timeoutMs);
   const text = await read(answer);
   const content = parsed(text);
   if (answer.ok) return { status: answer.status, body: content };
+  if (answer.status === 401 && shown === token) whenRefused(); // else of a session before this one
   throw new Problem(asProblem(answer, content));
 }
 
@@ -58,6 +76,7 @@ export function segment(text) {
 async function sent(method, url, body, given, signal, timeoutMs) {
   const headers = { accept: "application/json, application/problem+json", "delayline-request": "1", ...given };
   if (body !== undefined) headers["content-type"] = "application/json";
+  if (token !== null) headers["x-csrf-token"] = token;
   const timeout = AbortSignal.timeout(timeoutMs);
   const options = {
     method,

@@ -1,11 +1,12 @@
 // The console: which view an address means, and everything around it.
 
-import { get, Problem, readOffer } from "./api.js";
+import { get, onUnauthenticated, Problem, readOffer, useToken } from "./api.js";
 import { learn, skewMs } from "./clock.js";
 import { h, show } from "./dom.js";
 import { duration, epoch, zoneName } from "./format.js";
 import { Live } from "./live.js";
 import { problemBox } from "./parts.js";
+import { loginView, readSession, showSession } from "./session.js";
 import { setUpTheme, setUpZone } from "./settings.js";
 import { deadView } from "./views/dead.js";
 import { messageView } from "./views/message.js";
@@ -27,7 +28,8 @@ const main = document.getElementById("main");
 const announcer = document.getElementById("announcer");
 const banner = h("div", { class: "banner" });
 const body = h("div", { class: "view" });
-let context;
+let live;
+let context = null; // what views are handed; null before the server knows who asks
 
 /** `#/messages?topic=orders`: the view of a path, its parameters, its query. */
 function wanted() {
@@ -52,19 +54,23 @@ function unknownView(_, path) {
   return { title: "No such page", element, isStill: true, refresh: async () => ({}) };
 }
 
-function open(live, isFirst = false) {
+function open(isFirst = false) {
   const { section, view, parameters, query } = wanted();
   const made = view({ ...context, query }, ...parameters);
   for (const link of document.querySelectorAll("nav [data-section]")) {
     if (link.dataset.section === section) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.title = `${made.title} \u00b7 Delayline`;
-  body.replaceChildren(made.element);
+  put(made);
   live.follow(made);
   if (isFirst) return;
   window.scrollTo(0, 0);
   (made.element.querySelector("h1") ?? main).focus();
+}
+
+function put({ title, element }) {
+  document.title = `${title} \u00b7 Delayline`;
+  body.replaceChildren(element);
 }
 
 function showBanner(error) {
@@ -97,14 +103,15 @@ function showInstallation(info) {
     skew ? h("span", { class: "warn" }, `this machine's clock is ${duration(skew)} ${skew > 0 ? "ahead" : "behind"}`) : null);
 }
 
-async function start() {
-  main.replaceChildren(banner, body);
-  show(body, h("p", { class: "loading" }, "Asking the server\u2026"));
-  const announce = (text) => {
-    announcer.textContent = text;
-  };
-  const live = new Live(document.getElementById("live"), announce, showBanner);
-  const [offer, info] = await Promise.all([readOffer(), readInfo().catch(() => null)]);
+/** The view that the address means; the server may refuse to answer, because it does not know who asks. */
+async function enter(offer, loggedIn = null) {
+  let isRefused = false;
+  onUnauthenticated(() => {
+    isRefused = true;
+  });
+  const [info, session] = await Promise.all([readInfo().catch(() => null), loggedIn ?? readSession().catch(() => null)]);
+  if (isRefused) return askForKey(offer, null);
+  onUnauthenticated(() => askForKey(offer, "Your session is over. Log in again to go on."));
   context = {
     offer,
     info,
@@ -113,19 +120,45 @@ async function start() {
       location.hash = address;
     },
   };
+  showInstallation(info);
+  showSession(document.getElementById("session"), session, () => askForKey(offer, "You are logged out."));
+  return open(loggedIn === null);
+}
+
+/** In the place of the view, whose address stays. */
+function askForKey(offer, why) {
+  onUnauthenticated(() => {}); // a wrong key is the form's business
+  context = null;
+  useToken(null);
+  live.leave();
+  showSession(document.getElementById("session"), null);
+  show(document.getElementById("installation"));
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close("no");
+  const made = loginView(why, (session) => enter(offer, session));
+  put(made);
+  made.element.querySelector("input").focus();
+}
+
+async function start() {
+  main.replaceChildren(banner, body);
+  show(body, h("p", { class: "loading" }, "Asking the server\u2026"));
+  const announce = (text) => {
+    announcer.textContent = text;
+  };
+  live = new Live(document.getElementById("live"), announce, showBanner);
   setUpTheme(document.getElementById("theme"));
   setUpZone(document.getElementById("zone"), () => {
-    showInstallation(info);
     for (const place of document.querySelectorAll(".zone-name")) place.textContent = zoneName();
-    if (!live.view.isWrittenIn) open(live, true);
+    if (context === null) return;
+    showInstallation(context.info);
+    if (!live.view.isWrittenIn) open(true);
   });
-  showInstallation(info);
   document.querySelector(".skip").onclick = (event) => {
     event.preventDefault();
     main.focus();
   };
-  window.addEventListener("hashchange", () => open(live));
-  open(live, true);
+  window.addEventListener("hashchange", () => context && open());
+  await enter(await readOffer());
 }
 
 start();

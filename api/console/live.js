@@ -35,6 +35,16 @@ export class Live {
     return this.now(true);
   }
 
+  /** Show none, and ask nothing. */
+  leave() {
+    this.stop();
+    this.view = null;
+    this.lostSinceMs = null;
+    this.failures = 0;
+    this.banner(null);
+    this.draw();
+  }
+
   stop() {
     clearTimeout(this.timer);
     this.running?.abort();
@@ -101,7 +111,7 @@ export class Live {
   draw() {
     const state = this.lostSinceMs !== null ? "lost" : this.isPaused ? "paused" : "live";
     document.getElementById("main").toggleAttribute("data-stale", state === "lost");
-    const isStill = this.view?.isStill && state === "live";
+    const isStill = !this.view || (this.view.isStill && state === "live");
     if (isStill) return show(this.place);
     return show(
       this.place,

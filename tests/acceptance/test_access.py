@@ -119,6 +119,34 @@ def test_a_key_that_ends_ends_streams_that_are_open(installation: Installation) 
     assert installation.ask("ops/ann", "GET", "/v1/topics").status_code == 401
 
 
+@pytest.mark.thorough
+def test_a_session_outlasts_a_restart_where_there_is_a_secret_and_ends_with_its_key(
+    installation: Installation,
+) -> None:
+    def as_browser(method: str, path: str) -> int:
+        with http_client(10) as http:
+            return http.request(method, installation.server.url + path, headers=headers).status_code
+
+    for secret, status in ((None, 401), ("sixteen letters!", 200)):
+        if secret is not None:
+            installation.server.settings["access__session_secret"] = secret
+            installation.server.stop()
+            installation.server.start()
+            installation.server.wait_ready()
+        with http_client(10) as http:
+            begin = {"authorization": f"Bearer {installation.key['ops/ann']}", "delayline-request": "1"}
+            answer = http.post(f"{installation.server.url}/v1/session", headers=begin)
+        headers = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+        assert as_browser("GET", "/v1/topics") == 200
+        installation.server.stop()
+        installation.server.start()
+        installation.server.wait_ready()
+        assert as_browser("GET", "/v1/topics") == status
+    key_id = installation.key["ops/ann"].split("_")[1]
+    assert run("access", "keys", "end", key_id, "--file", str(installation.keys)).code == 0
+    assert wait_for(lambda: as_browser("GET", "/v1/topics"), lambda status: status == 401) == 401
+
+
 def test_a_typo_in_the_rules_changes_nothing_until_it_is_mended(installation: Installation) -> None:
     assert installation.send("orders-service") == 201
     installation.rules.write_text(RULES.replace('["send"]', '["sned"]'))

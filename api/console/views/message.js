@@ -7,7 +7,7 @@ import { h, show } from "../dom.js";
 import { counted, duration, epoch, fromField, toField } from "../format.js";
 import { choice, field, input, valueOf, zoneHint } from "../forms.js";
 import { action, badge, broken, due, facts, headersTable, loading, messageLink, payload, problemBox, table } from "../parts.js";
-import { messagePath } from "../shapes.js";
+import { messagePath, settled } from "../shapes.js";
 
 const WAITS = new Set(["accepted", "pending"]);
 
@@ -16,6 +16,15 @@ export function messageView(context, id) {
   const state = h("span", { class: "state" });
   const actions = h("div", { class: "buttons" });
   let carried = null; // what it carried while it waited: the server shows it no longer
+  let withheld = null; // why the server does not show it
+  const read = async (signal) => {
+    if (withheld !== null) return get(messagePath(id), {}, signal);
+    const { value, problem } = await settled(get(messagePath(id), { view: "full" }, signal));
+    if (!problem) return value;
+    if (problem.type !== "not-allowed") throw problem;
+    withheld = problem.message;
+    return read(signal);
+  };
   return {
     title: id,
     element: h("section", { class: "message" },
@@ -25,11 +34,11 @@ export function messageView(context, id) {
       place),
     async refresh(signal) {
       try {
-        const message = await get(messagePath(id), { view: "full" }, signal);
+        const message = await read(signal);
         if (message.headers !== undefined) carried = message;
         show(state, badge(message.state));
         show(actions, buttons(message, context));
-        show(place, message.operation_id ? operation(message) : content(message, carried));
+        show(place, message.operation_id ? operation(message) : content(message, carried, withheld));
       } catch (error) {
         if (!(error instanceof Problem) || ![404, 410].includes(error.document.status)) throw error;
         show(state);
@@ -46,7 +55,7 @@ function operation({ operation_id: id, state, target }) {
   return facts(["Operation", h("code", null, id)], ["State", state], ["Message", messageLink(target)]);
 }
 
-function content(message, carried) {
+function content(message, carried, withheld) {
   const isWaiting = WAITS.has(message.state);
   return [
     h("div", { class: "columns" },
@@ -68,7 +77,9 @@ function content(message, carried) {
         ),
         history(message)),
       h("div", { class: "stack" }, carried ? carries(carried, isWaiting) :
-        h("p", { class: "empty" }, "Key, value and headers are shown while a message waits. This one has ended."))),
+        h("p", { class: "empty" }, withheld === null ?
+          "Key, value and headers are shown while a message waits. This one has ended." :
+          `Key, value and headers are not shown: ${withheld}.`))),
   ];
 }
 
