@@ -1,10 +1,9 @@
 // Login: a key is exchanged for a cookie that no script can read. The page forgets the key at once.
 
-import { get, Problem, request, useToken } from "./api.js";
+import { get, Problem, request, Unreachable, useToken } from "./api.js";
 import { toast } from "./dialogs.js";
 import { h, show } from "./dom.js";
 import { field, input, submitting, valueOf } from "./forms.js";
-import { problemBox } from "./parts.js";
 
 const PATH = "v1/session";
 const KEY = "/key";
@@ -71,7 +70,8 @@ export function showSession(place, session, loggedOut) {
       await request("DELETE", PATH);
     } catch (error) {
       if (error.document?.status === 401) return; // it was over
-      toast(error instanceof Problem ? problemBox(error) : "No answer: it is unknown whether you are logged out.");
+      if (!(error instanceof Problem || error instanceof Unreachable)) throw error;
+      toast(`It is unknown whether you are logged out: ${error.message}.`);
       return;
     }
     loggedOut();

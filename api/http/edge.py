@@ -37,6 +37,9 @@ _UNSEEN = frozenset({"/healthz", "/readyz"})
 _ANSWERS = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
 """With every answer: what messages hold is never taken for a script, nor loaded into a page of another site."""
 
+_PRIVATE = ((b"cache-control", b"private"),)
+"""With answers to a cookie: a cache that clients share keeps none of them, as none to a key (RFC 9111, 3.5)."""
+
 
 STOPPING = "the server is stopping: it is unknown whether the request was carried out"
 
@@ -63,7 +66,8 @@ class Edge:
         scope["delayline.request_id"] = request_id
         client = scope.get("client")
         scope["delayline.address"] = address_key(client[0] if client else None)
-        added = scope[EDGE_HEADERS] = ((b"x-request-id", request_id.encode()), *_ANSWERS)
+        more = _PRIVATE if b"cookie" in headers else ()
+        added = scope[EDGE_HEADERS] = ((b"x-request-id", request_id.encode()), *_ANSWERS, *more)
         started = False
 
         async def send_with_id(message: Message) -> None:

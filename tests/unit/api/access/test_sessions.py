@@ -99,7 +99,11 @@ def test_a_session_shows_who_it_is_of_and_until_when(api: Api, ann: LoggedIn) ->
         "csrf_token": ann.token,
         "expires_at": "2026-01-01T01:00:00.000Z",
     }
-    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_no_cache_that_is_shared_keeps_an_answer_to_a_session(api: Api, ann: LoggedIn) -> None:
+    assert api.get("/v1/topics", headers={"cookie": ann.cookie}).headers["cache-control"] == "private"
+    assert who(api, ann.cookie).headers["cache-control"] == "no-store, private"
 
 
 def test_a_key_shows_who_it_is_of_without_a_token(api: Api, access: HeldAccess) -> None:
