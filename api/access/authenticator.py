@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import hmac
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import NamedTuple
@@ -49,17 +50,16 @@ class _Known(NamedTuple):
     hash: str
 
 
-class Holder:
+class _ByKey(ABC):
     """The principal of a key, for as long as the key is what it was."""
 
-    def __init__(self, authenticator: "Authenticator", key: AccessKey) -> None:
+    def __init__(self, authenticator: "Authenticator") -> None:
         self._authenticator = authenticator
-        self._key = key
 
     @property
+    @abstractmethod
     def key(self) -> AccessKey:
         """As it is now. Raises Refusal (401) where it has ended."""
-        return self._authenticator.working(self._key.id, self._key.hash)
 
     @property
     def principal(self) -> str:
@@ -69,23 +69,33 @@ class Holder:
         return self._authenticator.rules.deciding(self.principal, act, topic) is not None
 
 
-class SessionCaller:
-    """The principal of a session, for as long as the session goes on and its key is what it was."""
+class Holder(_ByKey):
+    """The caller that presents a key."""
+
+    def __init__(self, authenticator: "Authenticator", key: AccessKey) -> None:
+        super().__init__(authenticator)
+        self._key = key
+
+    @property
+    def key(self) -> AccessKey:
+        return self._authenticator.working(self._key.id, self._key.hash)
+
+
+class SessionCaller(_ByKey):
+    """The caller that presents a session, which may end before its key."""
 
     def __init__(self, authenticator: "Authenticator", session: Session, cleared: RawHeader) -> None:
-        self._authenticator = authenticator
+        """`cleared` is the header that drops its cookie."""
+        super().__init__(authenticator)
         self.session = session
         self._cleared = cleared
 
     @property
-    def principal(self) -> str:
+    def key(self) -> AccessKey:
         key = self._authenticator.key_of(self.session)
         if key is None:
             raise unauthenticated(_OVER, [self._cleared])
-        return key.principal
-
-    def may(self, act: Act, topic: str | None) -> bool:
-        return self._authenticator.rules.deciding(self.principal, act, topic) is not None
+        return key
 
 
 class Authenticator:
