@@ -7,12 +7,15 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from api.access import sessions as module
 from api.access.sessions import Sessions
 from delayline.access.keys import AccessKeys, new_token
 from delayline.clock import ManualClock
+from tests.tiers import examples
 from tests.unit.api.access.held import QUICK, SESSION, HeldAccess, LoggedIn, allowing, log_in
 from tests.unit.api.in_memory import MESSAGES, NOW_MS, RECORDS, Api, problem
 from tests.unit.api.stream import Stream
@@ -209,6 +212,22 @@ def test_each_part_of_a_cookie_is_signed(api: Api, ann: LoggedIn) -> None:
     for at in range(start, len(ann.cookie)):
         changed = ann.cookie[:at] + ("3" if ann.cookie[at] != "3" else "4") + ann.cookie[at + 1 :]
         assert problem(who(api, changed)) == OVER, changed
+
+
+_pieces = st.sampled_from(["=", ";", " ", ".", '"', "delayline-session", "1", "2", "\x00", "\xe9"]) | st.text(
+    st.characters(max_codepoint=255), max_size=8
+)
+
+
+@given(data=st.data())
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_text_beside_the_cookie_itself_is_a_session(api: Api, ann: LoggedIn, data: st.DataObject) -> None:
+    """Cut, repeated, and put together with anything else: 401, and never an error of the server."""
+    value = ann.cookie.partition("=")[2]
+    pieces = st.lists(_pieces | st.sampled_from(value.split(".")) | st.just(value[:-1]), max_size=12)
+    cookie = "".join(data.draw(pieces))
+    answer = api.get(SESSION, headers={"cookie": cookie.encode("latin-1")})
+    assert problem(answer) == OVER
 
 
 def test_a_cookie_of_another_installation_is_refused(access: HeldAccess, ann: LoggedIn) -> None:
