@@ -7,6 +7,7 @@ with its connection.
 """
 
 import resource
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,10 +37,19 @@ class Limits:
     @property
     def connections(self) -> int:
         """What the process' descriptors allow, too."""
-        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if descriptors == resource.RLIM_INFINITY:
-            return self.connections_max
+        descriptors = _descriptors()
         return max(1, min(self.connections_max, (descriptors - DESCRIPTORS_KEPT) // DESCRIPTORS_PER_CONNECTION))
+
+    @property
+    def handshakes(self) -> int:
+        """TLS handshakes at once, besides the connections: as many, where descriptors allow it."""
+        left = _descriptors() - DESCRIPTORS_PER_CONNECTION * self.connections - DESCRIPTORS_KEPT // 2
+        return max(1, min(self.connections, left))
+
+
+def _descriptors() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 @dataclass(slots=True, eq=False)

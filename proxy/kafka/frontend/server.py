@@ -8,7 +8,7 @@ from kafkawire.protocol.errors import PeerError
 from proxy.connections import Connections
 from proxy.kafka.frontend.relay import KafkaRelay
 from proxy.kafka.hub import Hub
-from proxy.listener import open_port
+from proxy.listener import OpenPort, open_port
 from proxy.memory import keep_freed_memory
 
 IN_USE = "choose others with proxy.kafka.port"
@@ -24,7 +24,7 @@ class Server:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[OpenPort] = []
         limited = hub.metrics.limited
         self._connections: Connections[KafkaRelay] = Connections(
             hub.settings.limits, limited, hub.clock, "proxy.kafka"
@@ -37,10 +37,10 @@ class Server:
         keep_freed_memory()
         settings = self._hub.settings
         try:
+            accept = self._connections.accept(settings.listener_tls)
             for port, node_id in self._hub.topology.ports().items():
                 connected = partial(self._connected, node_id)
-                server = await open_port(settings.host, port, connected, settings.listener_tls, IN_USE)
-                self._servers.append(server)
+                self._servers.append(await open_port(settings.host, port, connected, IN_USE, accept))
         except BaseException:
             self._stop_listening()
             raise

@@ -6,7 +6,7 @@ from functools import partial
 
 from delayline.process import logs
 from proxy.connections import Connections
-from proxy.listener import open_port
+from proxy.listener import OpenPort, open_port
 from proxy.memory import keep_freed_memory
 from proxy.relay import Address
 from proxy.rocketmq.brokers import keep_learning
@@ -28,7 +28,7 @@ class RocketmqServer:
 
     def __init__(self, hub: RocketmqHub) -> None:
         self._hub = hub
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[OpenPort] = []
         limits, limited = hub.settings.limits, hub.metrics.limited
         self._connections: Connections[FrameRelay] = Connections(limits, limited, hub.clock, "proxy.rocketmq")
         self._learning: asyncio.Task[None] | None = None
@@ -75,7 +75,8 @@ class RocketmqServer:
             return FrameRelay(self._hub, target, find, traffic, began, ended).client
 
         settings = self._hub.settings
-        self._servers.append(await open_port(settings.host, port, connected, settings.listener_tls, IN_USE))
+        accept = self._connections.accept(settings.listener_tls)
+        self._servers.append(await open_port(settings.host, port, connected, IN_USE, accept))
 
     def _name_servers(self) -> Sequence[Address]:
         """Each connection begins with another one: one that is frozen takes connections, and does not answer."""
