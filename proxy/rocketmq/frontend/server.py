@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from delayline.process import logs
+from delayline.process.listening import CannotListen
 from proxy.connections import Connections
 from proxy.listener import open_port
 from proxy.memory import keep_freed_memory
@@ -46,13 +47,14 @@ class RocketmqServer:
         if hub.accounts.trouble is not None:
             log.warning(hub.accounts.trouble)
         hub.brokers.serve(self._open, self._moved)
-        await self._listen(hub.settings.port, NAME_SERVER, self._name_servers, traffic)
+        self._servers.append(await self._listen(hub.settings.port, NAME_SERVER, self._name_servers, traffic))
         self._connections.start()
         self._learning = asyncio.create_task(keep_learning(hub.brokers, self._learned))
 
     def _learned(self, trouble: str | None) -> None:
-        """Once it has learned the brokers, connections show by themselves whether they are there."""
-        self.trouble = self.trouble and trouble
+        """Once it has learned the brokers, connections show by themselves whether they are there. Whether their ports
+        are listened on they do not: routes leave out a broker without one."""
+        self.trouble = (self.trouble and trouble) or self._hub.brokers.trouble
 
     async def _open(self, key: BrokerKey, port: int) -> None:
         """The broker's port, and its VIP channel. Raises CannotListen."""
@@ -60,8 +62,16 @@ class RocketmqServer:
         def traffic(relay: FrameRelay) -> Traffic:
             return BrokerTraffic(self._hub, relay, key.name)
 
-        for below in (0, VIP):
-            await self._listen(port - below, _target(key), partial(self._broker, key, below), traffic)
+        opened: list[asyncio.Server] = []
+        try:
+            for below in (0, VIP):
+                find = partial(self._broker, key, below)
+                opened.append(await self._listen(port - below, _target(key), find, traffic))
+        except CannotListen:
+            for server in opened:
+                server.close()
+            raise
+        self._servers += opened
 
     async def _listen(
         self,
@@ -69,13 +79,13 @@ class RocketmqServer:
         target: str,
         find: Callable[[], Sequence[Address]],
         traffic: Callable[[FrameRelay], Traffic],
-    ) -> None:
+    ) -> asyncio.Server:
         def connected() -> asyncio.Protocol:
             began, ended = self._connections.began, self._connections.ended
             return FrameRelay(self._hub, target, find, traffic, began, ended).client
 
         settings = self._hub.settings
-        self._servers.append(await open_port(settings.host, port, connected, settings.listener_tls, IN_USE))
+        return await open_port(settings.host, port, connected, settings.listener_tls, IN_USE)
 
     def _name_servers(self) -> Sequence[Address]:
         """Each connection begins with another one: one that is frozen takes connections, and does not answer."""
