@@ -8,7 +8,7 @@ from delayline.process import logs
 from delayline.process.listening import CannotListen
 from proxy.connections import Connections
 from proxy.listener import open_port
-from proxy.memory import keep_freed_memory
+from proxy.memory import FreedMemory
 from proxy.relay import Address
 from proxy.rocketmq.brokers import keep_learning
 from proxy.rocketmq.frontend.broker_traffic import BrokerTraffic
@@ -32,13 +32,14 @@ class RocketmqServer:
         self._servers: list[asyncio.Server] = []
         limits, limited = hub.settings.limits, hub.metrics.limited
         self._connections: Connections[FrameRelay] = Connections(limits, limited, hub.clock, "proxy.rocketmq")
+        self._memory = FreedMemory(hub.budget)
         self._learning: asyncio.Task[None] | None = None
         self._turn = 0
         self.trouble: str | None = "the name servers have not answered yet"
 
     async def start(self) -> None:
         """Listen as a name server; brokers' ports follow as they become known. Raises CannotListen."""
-        keep_freed_memory()
+        self._memory.start()
         hub = self._hub
 
         def traffic(relay: FrameRelay) -> Traffic:
@@ -110,6 +111,7 @@ class RocketmqServer:
         for server in self._servers:
             server.close()
         await self._connections.stop()
+        self._memory.stop()
         if self._learning is not None:
             self._learning.cancel()
         self._hub.close()
