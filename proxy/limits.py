@@ -76,6 +76,12 @@ class Budget:
         self._gauge = gauge
         self._waiting: deque[Grant] = deque()
         self.used = 0
+        self._peak = 0
+
+    def take_peak(self) -> int:
+        """The most that was used at once since the last call."""
+        peak, self._peak = self._peak, self.used
+        return peak
 
     def take(self, size: int, ready: Callable[[], None]) -> Grant:
         """Granted at once, or later, and then `ready` is called. The first one is granted whatever its size."""
@@ -111,6 +117,7 @@ class Budget:
 
     def _use(self, size: int) -> None:
         self.used += size
+        self._peak = max(self._peak, self.used)
         if self._gauge is not None:
             self._gauge.set(self.used)
 

@@ -9,7 +9,7 @@ from proxy.connections import Connections
 from proxy.kafka.frontend.relay import KafkaRelay
 from proxy.kafka.hub import Hub
 from proxy.listener import OpenPort, open_port
-from proxy.memory import keep_freed_memory
+from proxy.memory import FreedMemory
 
 IN_USE = "choose others with proxy.kafka.port"
 LEARN_S = 30.0
@@ -29,12 +29,13 @@ class Server:
         self._connections: Connections[KafkaRelay] = Connections(
             hub.settings.limits, limited, hub.clock, "proxy.kafka"
         )
+        self._memory = FreedMemory(hub.budget)
         self._learning: asyncio.Task[None] | None = None
         self.trouble: str | None = "the cluster has not answered yet"
 
     async def start(self) -> None:
         """Listen on every port. Raises CannotListen."""
-        keep_freed_memory()
+        self._memory.start()
         settings = self._hub.settings
         try:
             accept = self._connections.accept(settings.listener_tls)
@@ -65,6 +66,7 @@ class Server:
         """Take no more connections, let each answer what it has been asked, then close it."""
         self._stop_listening()
         await self._connections.stop()
+        self._memory.stop()
         if self._learning is not None:
             self._learning.cancel()
         self._hub.close()
