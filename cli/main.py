@@ -11,6 +11,7 @@ from cli import (
     dead_commands,
     doctor_commands,
     http_commands,
+    kafka_commands,
     message_commands,
     proxy_commands,
     reconcile_commands,
@@ -32,6 +33,7 @@ scrub_commands.register(app)
 proxy_commands.register(app)
 config_commands.register(app)
 doctor_commands.register(app)
+kafka_commands.register(app)
 http_commands.register(app)
 message_commands.register(app)
 topic_commands.register(app)

@@ -154,6 +154,11 @@ def no_group(error: KafkaError) -> bool:
     return error.code() == KafkaError.GROUP_ID_NOT_FOUND
 
 
+def no_rights(error: KafkaError) -> bool:
+    """We may do nothing with the topic, or the group."""
+    return error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+
 def topic_exists(error: KafkaError) -> bool:
     return error.code() == KafkaError.TOPIC_ALREADY_EXISTS
 
