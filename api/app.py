@@ -16,8 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.access.authenticator import Authenticator
 from api.bridge import Bridge
 from api.bulk import BulkCancel
+from api.http.caller import Callers, NoKeys
 from api.http.edge import Edge
 from api.http.hosts import Hosts
 from api.http.in_flight import InFlight
@@ -42,14 +44,16 @@ from api.routes.messages import MessageRoutes
 from api.routes.operations import OperationRoutes
 from api.routes.own import OwnRoutes
 from api.routes.records import RecordRoutes
-from api.routes.send import SendRoutes
+from api.routes.send import SEND, SendRoutes
 from api.routes.stalls import StallRoutes
 from api.sending.admission import Admission
 from api.sending.decisions import DecisionWaiter
 from api.sending.drafts import Drafter, ScheduleValidator
+from api.sending.rights import SendRights
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
+from delayline.access.hashing import Hasher
 from delayline.http.guard import Guard, HttpLimits
 from delayline.http.places import share_of
 from delayline.names import Names
@@ -108,7 +112,8 @@ def create_app(services: Services) -> DelaylineApi:
     threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="api")
     follower_threads = ThreadPoolExecutor(settings.followers_max, thread_name_prefix="api-follow")
     scrapes = ThreadPoolExecutor(1, thread_name_prefix="api-metrics")
-    app = _framework(settings.version, closing, (threads, follower_threads, scrapes))
+    comparing = ThreadPoolExecutor(1, thread_name_prefix="api-keys")
+    app = _framework(settings.version, closing, (threads, follower_threads, scrapes, comparing))
     share = settings.http.address_share_percent
     in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max, share)
     topics = TopicBook(services, threads, metrics)
@@ -126,11 +131,13 @@ def create_app(services: Services) -> DelaylineApi:
     followers = Followers(reader, follower_threads, places, settings.heartbeat_s, services.clock, closing)
     decisions = DecisionWaiter(services, bridge)
     survey = Survey(services, topics, bridge)
-    admission = Admission(services, topics, bridge)
-    sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission)
+    admission, rights = Admission(services, topics, bridge), SendRights(Names(settings.namespace))
+    sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission, rights)
     sends.register(app.router)
-    app.add_middleware(SendingPath, send=sends.send)
-    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(settings.hosts))  # the outermost
+    app.add_middleware(SendingPath, send=sends.send, endpoint=SEND)
+    callers = _callers(services, comparing)
+    hosts = Hosts(settings.hosts)
+    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers)  # the outermost
     messages = MessageRoutes(services, topics, bridge, decisions)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)
@@ -153,6 +160,13 @@ def create_app(services: Services) -> DelaylineApi:
     return app
 
 
+def _callers(services: Services, comparing: ThreadPoolExecutor) -> Callers:
+    """Raises ConfigError where the library that keys need is not installed."""
+    if services.access is None:
+        return NoKeys()
+    return Authenticator(services.access, Hasher(), services.clock, comparing, services.registry)
+
+
 def create_worker_app(
     version: str,
     registry: CollectorRegistry,
@@ -166,7 +180,7 @@ def create_worker_app(
     scrapes = ThreadPoolExecutor(1, thread_name_prefix="metrics")
     app = _framework(version, closing, (scrapes,))
     in_flight = InFlight(WORKER_REQUESTS_MAX, WORKER_BYTES_MAX, limits.address_share_percent)
-    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(hosts))
+    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(hosts), callers=NoKeys())
     HealthRoutes(readiness, registry, scrapes).register(app.router)
     _answer_framework_errors(app, problems)
     app.metrics, app.guard = metrics, Guard(limits, registry)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
+from delayline.access.source import AccessSource
 from delayline.clock import Clock
 from delayline.http.guard import HttpLimits
 from delayline.questions.inquiry import Owners
@@ -72,3 +73,5 @@ class Services:
     registry: CollectorRegistry
     readiness: Callable[[], tuple[bool, str]]
     full: Full  # asked per request: must be quick
+    access: AccessSource | None = None
+    """The rules and the keys; None where everybody may do everything."""

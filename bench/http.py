@@ -16,12 +16,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
 from bench.over_http.server import Server, delayline, process
 from bench.report import Report, Target
+from delayline.access.hashing import Hasher
+from delayline.access.keys import AccessKey, AccessKeys, new_token
 from tests.ports import free_port
 
 ROUNDS = 3
@@ -66,16 +68,28 @@ def run(scale: float) -> Report:
 
 def _measure(report: Report, folder: Path, seconds: int) -> None:
     single, batch = _script(folder / "single.lua", MESSAGE % 7), _script(folder / "batch.lua", _batch())
-    with delayline(folder / "data") as ours, _floor() as floor:
-        laps = {(name, kind): Laps() for name in ("ours", "floor") for kind in (single, batch)}
-        for server in (ours, floor):
-            _load(server, single, 1)
+    with delayline(folder / "data") as ours, _keyed(folder) as keyed, _floor() as floor:
+        shown = _script(folder / "shown.lua", MESSAGE % 7, key=keyed.key)
+        turns = [
+            ("ours", ours, single),
+            ("keyed", keyed, shown),
+            ("floor", floor, single),
+            ("ours, batches", ours, batch),
+            ("floor, batches", floor, batch),
+        ]
+        laps = {name: Laps() for name, _, _ in turns}
+        for _, server, kind in turns[:3]:
+            _load(server, kind, 1)
         for _ in range(ROUNDS):
-            for kind in (single, batch):
-                for name, server in (("ours", ours), ("floor", floor)):
-                    _lap(laps[name, kind], server, kind, seconds)
-        _report(report, laps["ours", single], laps["floor", single], laps["ours", batch], laps["floor", batch])
-        half = median(laps["ours", single].per_s) / 2
+            for name, server, kind in turns:
+                _lap(laps[name], server, kind, seconds)
+        _report(report, laps["ours"], laps["floor"], laps["ours, batches"], laps["floor, batches"])
+        ratios = [
+            with_key / without
+            for with_key, without in zip(laps["keyed"].per_cpu_s, laps["ours"].per_cpu_s, strict=True)
+        ]
+        report.add("single sends with a key, of those without", median(ratios), "", Target(">=", 0.9))
+        half = median(laps["ours"].per_s) / 2
         paced = _script(folder / "paced.lua", MESSAGE % 7, pause_ms=1000 * CONNECTIONS / half)
         p99_ms = median(_load(ours, paced, seconds)[2] for _ in range(ROUNDS))
         report.add(f"single sends at half load ({half:,.0f}/s), p99", p99_ms, "ms", Target("<", 20))
@@ -98,13 +112,28 @@ def _report(report: Report, single: Laps, single_floor: Laps, batch: Laps, batch
     report.add("batches, p99", median(batch.p99_ms), "ms")
 
 
+@contextmanager
+def _keyed(folder: Path) -> Iterator[Server]:
+    """A server of its own, where every client shows a key and a rule allows it to send."""
+    token = new_token()
+    key = AccessKey(token.key_id, "bench", Hasher().hash(token.secret), made_ms=0)
+    keys, rules = folder / "keys.json", folder / "rules.toml"
+    keys.write_bytes(AccessKeys([key]).encoded())
+    rules.write_text('[[rule]]\nprincipals = ["bench"]\nacts = ["send", "metrics"]\n')
+    settings = {"API__AUTH": "keys", "ACCESS__KEYS": str(keys), "ACCESS__RULES": str(rules)}
+    with delayline(folder / "keyed", settings) as server:
+        yield replace(server, key=str(token))
+
+
 def _batch() -> str:
     return '{"messages":[' + ",".join(MESSAGE % n for n in range(BATCH)) + "]}"
 
 
-def _script(file: Path, body: str, pause_ms: float = 0) -> Path:
+def _script(file: Path, body: str, pause_ms: float = 0, key: str = "") -> Path:
     """A wrk script that posts `body`; with a pause of so long on average between two requests of a connection."""
     lines = ['wrk.method = "POST"', 'wrk.headers["Content-Type"] = "application/json"', f"wrk.body = [==[{body}]==]"]
+    if key:
+        lines.append(f'wrk.headers["Authorization"] = "Bearer {key}"')
     if pause_ms:
         lines.append(f"function delay() return math.random(0, {round(2 * pause_ms)}) end")
     file.write_text("\n".join(lines) + "\n")

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from api.access.files import AccessFiles
 from api.app import TOPICS_REMEMBERED, DelaylineApi, create_app, create_worker_app
 from api.services import ApiSettings, Services
 from cli.data_dir import IndexWitness, keep_private, make_private, put_aside
@@ -93,6 +94,7 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
             registry=registry,
             readiness=lambda: _ready(queue, thread),
             full=_limits(settings, owners, clock).full,
+            access=_access(settings, clock, registry),
         )
         app = create_app(services)
         with _proxying(settings, queue, owners, registry, app, clock, services.full) as proxying:
@@ -107,15 +109,17 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
         Watch(queue) as watch,
         all_owners(settings, queue, clock) as owners,
     ):
+        registry = _registry()
         services = Services(
             settings=_api_settings(settings),
             client=queue,
             admin=queue,
             owners=owners,
             clock=clock,
-            registry=_registry(),
+            registry=registry,
             readiness=watch.readiness,
             full=_limits(settings, owners, clock).full,
+            access=_access(settings, clock, registry),
         )
         yield Process(create_app(services))
 
@@ -331,6 +335,12 @@ def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
         low_water_interval_ms=settings.audit.low_water_interval,
         idempotency_retention_ms=settings.history.retention,
     )
+
+
+def _access(settings: Settings, clock: Clock, registry: CollectorRegistry) -> AccessFiles | None:
+    """Raises ConfigError for a file that cannot be read."""
+    rules, keys = settings.access.rules, settings.access.keys
+    return None if rules is None or keys is None else AccessFiles(rules, keys, clock, registry)
 
 
 def _api_settings(settings: Settings) -> ApiSettings:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import typer
+from prometheus_client import CollectorRegistry
 
 from cli.options import ConfigPath
 from cli.tables import show_rows
@@ -29,6 +30,13 @@ def check(config: ConfigPath = None) -> None:
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
     show_rows(("setting", "value", "from"), describe(settings))
+    if settings.access.rules is not None and settings.access.keys is not None:
+        from api.access.files import AccessFiles
+        from delayline.access.hashing import Hasher
+        from delayline.clock import SystemClock
+
+        AccessFiles(settings.access.rules, settings.access.keys, SystemClock(), CollectorRegistry())
+        Hasher()
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":

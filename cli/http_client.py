@@ -1,9 +1,11 @@
 """The command line's side of the HTTP API."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -44,7 +46,7 @@ class HttpClient:
 
         self._url = url.rstrip("/")
         verify = not self._url.startswith("http://")  # reading certificates, where there are none, takes 30 ms
-        self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_S, headers=ACT, verify=verify)
+        self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_S, headers=ACT | _key(), verify=verify)
 
     def get(self, path: str, **params: Any) -> Any:
         return self._ask("GET", path, params=_given(params))
@@ -102,6 +104,22 @@ class HttpClient:
             raise Failure(
                 f"no answer from {self._url} ({error or type(error).__name__}); is `delayline serve` up?"
             ) from error
+
+
+def _key() -> dict[str, str]:
+    """The key of `$DELAYLINE_KEY`, or in the file `$DELAYLINE_KEY_FILE`: an option would show it in `ps`. Raises
+    Failure."""
+    key, file = os.environ.get("DELAYLINE_KEY", ""), os.environ.get("DELAYLINE_KEY_FILE", "")
+    if not key and file:
+        try:
+            key = Path(file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failure(f"cannot read the key in {file} (DELAYLINE_KEY_FILE)", USAGE) from error
+    if not key:
+        return {}
+    if not (key.isascii() and key.isprintable()):
+        raise Failure("what DELAYLINE_KEY has is no key", USAGE)
+    return {"authorization": f"Bearer {key}"}
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:

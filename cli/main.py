@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cli import (
+    access_commands,
     config_commands,
     dead_commands,
     doctor_commands,
@@ -32,6 +33,7 @@ serve_commands.register(app)
 scrub_commands.register(app)
 proxy_commands.register(app)
 config_commands.register(app)
+access_commands.register(app)
 doctor_commands.register(app)
 kafka_commands.register(app)
 http_commands.register(app)

@@ -64,7 +64,7 @@ def unknown(named: set[tuple[str, str]], known: set[str], at_least: int) -> list
 KEYS = {key for key, _, _ in describe(Settings())}
 SECTIONS = {key.partition(".")[0] for key in KEYS if "." in key}
 FILES = {"reconcile.json", "topics.json", "log.py", "api.yaml", "proxy.yaml", "reconcile.yaml", "worker.yaml"}
-NOT_SETTINGS = {"DELAYLINE_CONFIG", "DELAYLINE_URL", "DELAYLINE_API_PORT"}
+NOT_SETTINGS = {"DELAYLINE_CONFIG", "DELAYLINE_URL", "DELAYLINE_API_PORT", "DELAYLINE_KEY", "DELAYLINE_KEY_FILE"}
 """Where the settings and the server are; and what Kubernetes makes up."""
 
 

@@ -1,8 +1,8 @@
 """The outermost layer: every HTTP request passes it once on its way in and once on its way out.
 
-It gives the request an id and a ticket (`InFlight`), refuses what another site's page may have made a browser ask
-(`Hosts`) and request headers where their promise is not kept, and turns every exception into a problem. Routes raise;
-no other layer catches.
+It gives the request an id and a ticket (`InFlight`), finds its caller (`Callers`), refuses what another site's page
+may have made a browser ask (`Hosts`) and request headers where their promise is not kept, and turns every exception
+into a problem. Routes raise; no other layer catches.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections import Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http.answers import EDGE_HEADERS
+from api.http.caller import CALLER, Callers
 from api.http.hosts import Hosts
 from api.http.in_flight import InFlight
 from api.http.problems import INVALID_REQUEST, NOT_SUPPORTED, Problems, Refusal
@@ -25,7 +26,7 @@ _CONDITIONAL = re.compile(r"(PATCH|DELETE) /v1/(messages/[^/]+|topics/[^/]+/own/
 _SENDING = re.compile(r"POST /v1/topics/[^/]+/messages")
 _TAKEN = {b"idempotency-key": _SENDING, b"if-match": _CONDITIONAL}
 """Request headers that promise something, and where the promise is kept."""
-_ONCE = frozenset({b"idempotency-key", b"if-match", b"content-type", b"origin"})
+_ONCE = frozenset({b"idempotency-key", b"if-match", b"content-type", b"origin", b"authorization"})
 """Given twice, only one of the values would count, and the client could not know which."""
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """An overloaded server is still alive, and answers so."""
@@ -39,10 +40,12 @@ STOPPING = "the server is stopping: it is unknown whether the request was carrie
 
 
 class Edge:
-    """ASGI middleware; puts `delayline.headers` (a dict), `.address`, `.request_id` and `.ticket` into the scope."""
+    """ASGI middleware; puts `delayline.headers` (a dict), `.address`, `.request_id`, `.ticket` and `.caller` into the
+    scope."""
 
-    def __init__(self, app: ASGIApp, problems: Problems, in_flight: InFlight, hosts: Hosts) -> None:
+    def __init__(self, app: ASGIApp, problems: Problems, in_flight: InFlight, hosts: Hosts, callers: Callers) -> None:
         self.app = app
+        self._callers = callers
         self._hosts = hosts
         self._problems = problems
         self._in_flight = in_flight
@@ -80,19 +83,23 @@ class Edge:
             await answer(scope, receive, send_with_id)
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] not in _UNSEEN:
-            self._hosts.check(scope)
-        if scope["path"] in _ALWAYS_ANSWERED:
+        if scope["path"] in _UNSEEN:
             await self.app(scope, receive, send)
             return
+        self._hosts.check(scope)
         headers = scope["delayline.headers"]
         if len(headers) < len(scope["headers"]):
             _refuse_twice(scope)
+        if scope["path"] in _ALWAYS_ANSWERED:
+            scope[CALLER] = await self._callers.caller(scope)
+            await self.app(scope, receive, send)
+            return
         for name, where in _TAKEN.items() if not _TAKEN.keys().isdisjoint(headers) else ():
             if name in headers and not where.fullmatch(f"{scope['method']} {scope['path']}"):
                 raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} means nothing here")
         ticket = scope["delayline.ticket"] = self._in_flight.enter(scope["delayline.address"])
         try:
+            scope[CALLER] = await self._callers.caller(scope)
             await self.app(scope, receive, send)
         finally:
             ticket.release()

@@ -13,7 +13,9 @@ from typing import Any
 
 from starlette.requests import Request
 
+from api.http.caller import Open
 from api.http.requests import Query
+from delayline.access.acts import Act
 
 Schema = dict[str, Any]
 
@@ -150,11 +152,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """`takes` are the structs that a JSON body may be; `refuses` are the statuses of problems that are the
-    operation's own: any path may answer others (`default` in the document)."""
+    """`act` is what its caller must have a right to, for the topic in its path; where the topics are elsewhere
+    (`checks_topics`) the route checks them itself. `takes` are the structs that a JSON body may be; `refuses` are
+    the statuses of problems that are the operation's own: any path may answer others (`default` in the document)."""
 
     id: str
     summary: str
+    act: Act | Open
+    checks_topics: bool = False
     replies: Sequence[Reply]
     refuses: Sequence[int] = ()
     takes: Sequence[type] = ()

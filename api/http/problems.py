@@ -51,6 +51,8 @@ BEYOND_HORIZON = Kind("beyond-horizon", "Due later than this installation allows
 NOT_SUPPORTED = Kind("not-supported", "Not supported here")
 TOPIC_NOT_ENABLED = Kind("topic-not-enabled", "Delays are not enabled for this topic")
 LIMIT_EXCEEDED = Kind("limit-exceeded", "A limit of this installation is exceeded")
+UNAUTHENTICATED = Kind("unauthenticated", "The caller is not known", 401)
+NOT_ALLOWED = Kind("not-allowed", "No rule allows it", 403)
 FORBIDDEN = Kind("forbidden", "Not for clients", 403)
 TOPIC_UNKNOWN = Kind("topic-unknown", "No such topic", 404)
 NOT_FOUND = Kind("not-found", "Not found", 404)
@@ -235,6 +237,8 @@ def _headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:
     headers = []
     if refusal.status in (429, 503):
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="delayline"'))  # RFC 9110, 11.6.1
     if refusal.allow is not None:
         headers.append((b"allow", refusal.allow.encode()))
     if refusal.close:

@@ -1,6 +1,6 @@
 """How routes are registered: FastAPI knows their paths and documents them, and stays out of their way."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter
@@ -9,8 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.http.caller import CALLER, Caller, Open, check, check_known
 from api.http.endpoint import Endpoint
 from api.http.requests import check_act
+from delayline.access.acts import Act
+from delayline.records.message import MessageId, OperationId
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -25,19 +28,37 @@ class PlainRoute(APIRoute):
         methods = self.methods or set()
         self.methods = methods | {"HEAD"} if "GET" in methods else methods
 
-        self.app = plain_app(endpoint, is_act="POST" in methods)
+        self.app = plain_app(endpoint, options["openapi_extra"]["endpoint"], is_act="POST" in methods)
 
 
-def plain_app(handler: Handler, *, is_act: bool) -> ASGIApp:
-    """The handler alone, behind what every POST has to show (`is_act`)."""
+def plain_app(handler: Handler, endpoint: Endpoint, *, is_act: bool) -> ASGIApp:
+    """The handler alone, behind what every POST has to show (`is_act`) and the right that the endpoint needs."""
 
     async def plain(scope: Scope, receive: Receive, send: Send) -> None:
         if is_act:
             check_act(scope["delayline.headers"])
+        if endpoint.act is not Open.TO_ALL:
+            _check_right(scope, endpoint)
         response = await handler(Request(scope, receive, send))
         await response(scope, receive, send)
 
     return plain
+
+
+def _check_right(scope: Scope, endpoint: Endpoint) -> None:
+    """Raises Refusal (401, 403), and MalformedMessageId."""
+    caller: Caller = scope[CALLER]
+    check_known(caller)
+    if isinstance(endpoint.act, Act) and not endpoint.checks_topics:
+        check(caller, endpoint.act, _topic(scope["path_params"]))
+
+
+def _topic(path_params: Mapping[str, str]) -> str | None:
+    """The topic that the path names, or whose message or operation it names. Raises MalformedMessageId."""
+    text = path_params.get("message_id")
+    return (
+        path_params.get("topic") if text is None else (OperationId.parse(text) or MessageId.parse(text)).shard.topic
+    )
 
 
 def add_route(router: APIRouter, method: str, path: str, handler: Handler, endpoint: Endpoint) -> None:

@@ -2,6 +2,7 @@
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.http.endpoint import Endpoint
 from api.http.routing import Handler, plain_app
 
 _BEFORE, _BEHIND = "/v1/topics/", "/messages"
@@ -11,9 +12,9 @@ class SendingPath:
     """ASGI middleware, inside of `Edge`. Answers `POST /v1/topics/{topic}/messages` itself. The route is registered
     with the router, too: it documents the path and answers its other methods. Hot: once per request."""
 
-    def __init__(self, app: ASGIApp, send: Handler) -> None:
+    def __init__(self, app: ASGIApp, send: Handler, endpoint: Endpoint) -> None:
         self.app = app
-        self.send = plain_app(send, is_act=True)
+        self.send = plain_app(send, endpoint, is_act=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         topic = _topic(scope) if scope["type"] == "http" else ""

@@ -8,6 +8,7 @@ import msgspec
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
+from api.http.caller import Open
 from api.http.endpoint import (
     ACT,
     APPLIED,
@@ -40,6 +41,7 @@ _RESPONSE_HEADERS: dict[str, dict[str, Any]] = {
 }
 _PROBLEMS = {
     400: "Invalid, or not supported: see `type` and `errors`",
+    401: "No key, or one that is not known or has ended",
     403: "Not for clients",
     404: "No such thing",
     408: "The body did not arrive in time",
@@ -59,6 +61,9 @@ _ANY_OTHER = (
 )
 
 
+_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, where `api.auth` is `keys`"}
+
+
 def document(version: str, routes: Iterable[BaseRoute]) -> dict[str, Any]:
     """The OpenAPI 3.1 document of the routes that were registered with an endpoint. FastAPI's own generator looks
     for pydantic models, of which there are none here. HEAD is left out: it is GET without the body (RFC 9110)."""
@@ -73,14 +78,14 @@ def document(version: str, routes: Iterable[BaseRoute]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Delayline", "version": version, "description": DESCRIPTION},
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {"schemas": components, "securitySchemes": {"key": _KEY}},
     }
 
 
 def endpoints(routes: Iterable[BaseRoute]) -> Iterator[tuple[str, str, Endpoint]]:
     """(method in lower case, path, endpoint)."""
     for route in routes:
-        if isinstance(route, APIRoute) and route.openapi_extra is not None:
+        if isinstance(route, APIRoute) and route.include_in_schema and route.openapi_extra is not None:
             for method in sorted((route.methods or set()) - {"HEAD"}):
                 yield method.lower(), route.path_format, route.openapi_extra["endpoint"]
 
@@ -94,6 +99,8 @@ def describe(method: str, path: str, endpoint: Endpoint) -> dict[str, Any]:
     return {
         "operationId": endpoint.id,
         "summary": endpoint.summary,
+        "description": _right(endpoint),
+        "security": [{}] if endpoint.act is Open.TO_ALL else [{"key": []}, {}],
         **({"parameters": parameters} if parameters else {}),
         **({"requestBody": _request_body(endpoint.takes)} if endpoint.takes else {}),
         "responses": {
@@ -105,9 +112,23 @@ def describe(method: str, path: str, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def refused(method: str, endpoint: Endpoint) -> set[int]:
-    """Statuses of its problems: its own, those of reading a body, and a POST that a page's form could have sent."""
+    """Statuses of its problems: its own, those of reading a body, of missing rights, and a POST that a page's form
+    could have sent."""
     of_body = {400, 408, 413, 415} if endpoint.takes else set()
-    return {*endpoint.refuses, *of_body, *({403} if method == "post" else ())}
+    of_key = set() if endpoint.act is Open.TO_ALL else {401}
+    of_rights = set() if isinstance(endpoint.act, Open) and method != "post" else {403}
+    return {*endpoint.refuses, *of_body, *of_key, *of_rights}
+
+
+def _right(endpoint: Endpoint) -> str:
+    """Which right it takes, where the installation has rules."""
+    match endpoint.act:
+        case Open.TO_ALL:
+            return "Needs no key."
+        case Open.TO_PRINCIPALS:
+            return "Needs a key, and no right."
+        case act:
+            return f"Needs the right to `{act}`."
 
 
 def _parameter(one: QueryParameter, where: str) -> dict[str, Any]:

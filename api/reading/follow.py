@@ -89,14 +89,18 @@ class Followers:
         self._clock = clock
         self._closing = closing
 
-    async def follow(self, topic: str, page: Sequence[Seen], positions: Positions) -> AsyncIterator[bytes]:
-        """The events of `page`, then of everything behind it, until the server stops. `positions` moves along."""
+    async def follow(
+        self, topic: str, page: Sequence[Seen], positions: Positions, check_right: Callable[[], None]
+    ) -> AsyncIterator[bytes]:
+        """The events of `page`, then of everything behind it, until the server stops. `positions` moves along.
+        `check_right` is asked every second at least; raises what it raises, and QueueError."""
         yield _HELLO
         for event in _events(page, positions):
             yield event
         sent_at_s = self._clock.monotonic_s()
         asked_at_s = sent_at_s
         while (found := await self._ask(lambda: self._take(topic, positions))) is not None:
+            check_right()
             now_s = self._clock.monotonic_s()
             if found:
                 yield b"".join(_events(found, positions))

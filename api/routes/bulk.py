@@ -8,6 +8,7 @@ from starlette.responses import Response
 from api.bodies.acts import CancelIn, CancelOut, FilterIn
 from api.bulk import BulkCancel
 from api.http.answers import json_answer
+from api.http.caller import caller_of, check
 from api.http.decoding import decode
 from api.http.endpoint import Endpoint, Reply
 from api.http.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, refused
@@ -17,6 +18,7 @@ from api.http.routing import add_route
 from api.reading.survey import shard_out
 from api.services import Services
 from api.topics import TopicBook
+from delayline.access.acts import Act
 from delayline.errors import MalformedDirective
 from delayline.questions.inquiry import LAST_MS, Query
 from delayline.times import parse_moment_ms
@@ -29,6 +31,8 @@ AT_ONCE_MAX = 2
 
 _CANCEL_MANY = Endpoint(
     id="cancelMessages",
+    act=Act.CANCEL,
+    checks_topics=True,
     summary="Cancel every message of a topic that a filter matches, or count them",
     takes=[CancelIn],
     replies=[Reply(200, "What came of it", [CancelOut])],
@@ -53,6 +57,7 @@ class BulkRoutes:
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         asked = decode(_CANCEL, body)
         topic, query = asked.filter.topic, _query(asked.filter)
+        check(caller_of(request), Act.CANCEL, topic)
         self._topics.check_users(topic)
         if self._running >= AT_ONCE_MAX:
             raise Refusal(LIMIT_EXCEEDED, f"{AT_ONCE_MAX} of these requests are under way already", status=503)

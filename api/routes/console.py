@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.http.answers import Answer, RawHeaders
+from api.http.caller import Open
+from api.http.endpoint import Endpoint
 from api.http.problems import NOT_FOUND, Refusal
 from api.http.requests import Query
 
@@ -38,6 +40,9 @@ _GUARDS: RawHeaders = (
 )
 
 
+_FILE = Endpoint(id="getConsole", summary="A file of the console", act=Open.TO_ALL, replies=[])
+
+
 class File(NamedTuple):
     """A file of the console; `etag` is a strong one (RFC 9110, 8.8.3)."""
 
@@ -54,7 +59,10 @@ class ConsoleRoutes:
 
     def register(self, router: APIRouter) -> None:
         for path in ("/", "/console/{name:path}"):
-            router.add_api_route(path, self.get, methods=["GET"], include_in_schema=False, response_model=None)
+            extra = {"endpoint": _FILE}
+            router.add_api_route(
+                path, self.get, methods=["GET"], include_in_schema=False, response_model=None, openapi_extra=extra
+            )
 
     async def get(self, request: Request) -> Response:
         Query(request)

@@ -22,6 +22,7 @@ from api.sending.decisions import DecisionWaiter
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
+from delayline.access.acts import Act
 from delayline.buffer.record import encode_control
 from delayline.questions.inquiry import DueQuery, Resolution
 from delayline.records.message import Shard
@@ -33,12 +34,14 @@ _CONTROLLED = [
 ]
 _PAUSE = Endpoint(
     id="pauseTopic",
+    act=Act.CONTROL,
     summary="Deliver nothing of a topic's delayed messages until it is resumed",
     replies=_CONTROLLED,
     refuses=[400, 404, 503],
 )
 _RESUME = Endpoint(
     id="resumeTopic",
+    act=Act.CONTROL,
     summary="Deliver a topic's delayed messages again",
     replies=_CONTROLLED,
     refuses=[400, 404, 503],
@@ -46,6 +49,7 @@ _RESUME = Endpoint(
 _DRY_RUN = Choice("dry_run", "Only count them", ["true", "false"], "false")
 _PURGE = Endpoint(
     id="purgeTopic",
+    act=Act.CONTROL,
     summary="Cancel all messages that wait for a topic, or count them",
     query=[_DRY_RUN],
     replies=[

@@ -23,6 +23,7 @@ from api.sending.drafts import ScheduleValidator
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
+from delayline.access.acts import Act
 from delayline.errors import MalformedDirective
 from delayline.records.headers import ECHOED, REDRIVEN, RESERVED
 from delayline.records.message import Header
@@ -46,6 +47,7 @@ _PAGE_LIMIT = Number("limit", "Rows", LIMIT_MAX, default=LIMIT)
 _BEFORE = Text("before", "`next_before` of the page before")
 _LIST_DEAD = Endpoint(
     id="listDeadLetters",
+    act=Act.PAYLOAD,
     summary="Messages of a topic that could not be delivered, newest first",
     query=[_PAGE_LIMIT, _BEFORE],
     replies=[Reply(200, "A page", [DeadPage])],
@@ -53,6 +55,7 @@ _LIST_DEAD = Endpoint(
 )
 _REDRIVE_LETTERS = Endpoint(
     id="redriveDeadLetters",
+    act=Act.CONTROL,
     summary="Send dead letters to their topic again, at least once",
     takes=[RedriveIn],
     replies=[Reply(200, "What was done", [RedriveOut])],

@@ -1,5 +1,6 @@
 """GET /v1/messages and /v1/topics/{topic}/histogram: which messages there are, and how many are due when."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from fastapi import APIRouter
@@ -9,6 +10,7 @@ from starlette.responses import Response
 from api.bodies.answers import HistogramOut, MessagesPage
 from api.http import page_token
 from api.http.answers import json_answer
+from api.http.caller import caller_of, check
 from api.http.endpoint import PATH_PARAMETERS, Choice, Endpoint, Moment, Number, Reply, Text, query_of
 from api.http.problems import INVALID_REQUEST, NOT_SUPPORTED, refused
 from api.http.requests import Query as Parameters
@@ -17,8 +19,10 @@ from api.reading.survey import Survey, shard_out
 from api.reading.views import row_out
 from api.services import Services
 from api.topics import TopicBook
+from delayline.access.acts import Act
 from delayline.errors import MalformedDirective
 from delayline.questions.inquiry import LAST_MS, DueQuery, Query, State, merge
+from delayline.records.message import Shard
 from delayline.times import format_duration, format_moment, parse_duration_ms
 
 PAGE_SIZE = 100
@@ -41,6 +45,8 @@ _ROWS = Number("page_size", "Rows", PAGE_SIZE_MAX, least=1, default=PAGE_SIZE)
 _TOKEN = Text("page_token", "`next_page_token` of the page before")
 _LIST_MESSAGES = Endpoint(
     id="listMessages",
+    act=Act.READ,
+    checks_topics=True,
     summary="Messages that wait, by due time, or that have ended lately, newest first",
     query=[_TOPIC, _KEY, _OWN_ID, _STATE, _DUE_AFTER, _DUE_BEFORE, _ROWS, _TOKEN],
     replies=[Reply(200, "A page", [MessagesPage])],
@@ -52,6 +58,7 @@ _TO = Moment("to", f"Else {BUCKETS} buckets later")
 _BUCKET = Text("bucket", "Whole minutes, beyond a day whole days", default=BUCKET, example="1h")
 _HISTOGRAM = Endpoint(
     id="countDue",
+    act=Act.READ,
     summary="How many messages are due when",
     query=[_FROM, _TO, _BUCKET],
     replies=[Reply(200, "Counts", [HistogramOut])],
@@ -76,7 +83,8 @@ class FindingRoutes:
         topic, query = _TOPIC.of(given), _query(given)
         if topic is not None:
             self._topics.check_users(topic)
-        shards = await self._survey.shards(topic)
+            check(caller_of(request), Act.READ, topic)
+        shards = self._readable(request, await self._survey.shards(topic))
         listings = await self._survey.page(shards, query)
         missing = await self._survey.missing(shards, {shard for listing in listings for shard in listing.shards})
         rows, place = merge(listings, query.limit)
@@ -89,6 +97,11 @@ class FindingRoutes:
             missing_shards=[shard_out(shard) for shard in missing],
         )
         return json_answer(200, page)
+
+    @staticmethod
+    def _readable(request: Request, shards: Iterable[Shard]) -> list[Shard]:
+        caller = caller_of(request)
+        return [shard for shard in shards if caller.may(Act.READ, shard.topic)]
 
     async def histogram(self, request: Request) -> Response:
         topic: str = request.path_params["topic"]

@@ -12,21 +12,28 @@ from starlette.responses import Response
 
 from api.bodies.answers import HealthOut
 from api.http.answers import Answer, json_answer
+from api.http.caller import Open
 from api.http.endpoint import Endpoint, Reply
 from api.http.problems import NOT_READY, Refusal
 from api.http.routing import add_route
+from delayline.access.acts import Act
 
 _HEALTH = Endpoint(
-    id="getHealth", summary="Whether the process answers", replies=[Reply(200, "It does", [HealthOut])]
+    id="getHealth",
+    act=Open.TO_ALL,
+    summary="Whether the process answers",
+    replies=[Reply(200, "It does", [HealthOut])],
 )
 _READY = Endpoint(
     id="getReadiness",
+    act=Open.TO_ALL,
     summary="Whether messages are taken in and delivered",
     replies=[Reply(200, "They are", [HealthOut])],
     refuses=[503],
 )
 _METRICS = Endpoint(
     id="getMetrics",
+    act=Act.METRICS,
     summary="Metrics for Prometheus",
     replies=[Reply(200, "Text exposition format", texts=["text/plain"])],
 )

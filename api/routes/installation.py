@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from api.bodies.answers import InfoOut, Limits, TopicOut, TopicsOut, TopicView, UnheededOut
 from api.http.answers import json_answer
+from api.http.caller import Open, caller_of
 from api.http.endpoint import Endpoint, Reply
 from api.http.requests import Query
 from api.http.routing import add_route
@@ -18,6 +19,7 @@ from api.reading.survey import Survey
 from api.sending.drafts import HEADERS_MAX, KEY_BYTES_MAX
 from api.services import Services
 from api.topics import TopicBook, shards_of
+from delayline.access.acts import Act
 from delayline.records.message import Shard
 from delayline.schedule.unheeded import ADVICE, UnheededNames
 from delayline.times import format_duration, format_moment
@@ -25,18 +27,21 @@ from mq.contract import TopicInfo
 
 _LIST_TOPICS = Endpoint(
     id="listTopics",
-    summary="The topics that users can send to, and how they stand",
+    act=Open.TO_PRINCIPALS,
+    summary="The topics that users can send to and the caller may read, and how they stand",
     replies=[Reply(200, "By name", [TopicsOut])],
     refuses=[400, 503],
 )
 _GET_TOPIC = Endpoint(
     id="getTopic",
+    act=Act.READ,
     summary="How a topic and each of its shards stand",
     replies=[Reply(200, "The topic", [TopicView])],
     refuses=[400, 404, 503],
 )
 _INFO = Endpoint(
     id="getInfo",
+    act=Open.TO_PRINCIPALS,
     summary="What this installation is, and its limits",
     replies=[Reply(200, "The installation", [InfoOut])],
     refuses=[400, 503],
@@ -60,7 +65,8 @@ class InstallationRoutes:
 
     async def topics(self, request: Request) -> Response:
         Query(request)
-        infos = await self._topics.ask(self._topics.list)
+        caller = caller_of(request)
+        infos = [info for info in await self._topics.ask(self._topics.list) if caller.may(Act.READ, info.name)]
         known = await self._known()
         missing = await self._missing(infos, known)
         now_ms = self._services.clock.now_ms()

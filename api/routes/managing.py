@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from api.bodies.acts import TopicDeleted, TopicIn, TopicMade
 from api.http.answers import json_answer
+from api.http.caller import caller_of, check
 from api.http.decoding import decode
 from api.http.endpoint import Choice, Endpoint, Reply, query_of
 from api.http.problems import INVALID_BODY, NOT_SUPPORTED, OWNER_UNAVAILABLE, TOPIC_BUSY, Refusal, refused
@@ -17,6 +18,7 @@ from api.http.routing import add_route
 from api.routes.controls import ControlRoutes
 from api.services import Services
 from api.topics import TopicBook, check_name, shards_of
+from delayline.access.acts import Act
 from delayline.names import Names
 from delayline.records.message import Shard
 from mq.errors import TopicBusy, TopicUnknown
@@ -33,6 +35,8 @@ _TOPIC = msgspec.json.Decoder(TopicIn)
 _FORCE = Choice("force", "Cancel what waits first", ["true", "false"], "false")
 _CREATE_TOPIC = Endpoint(
     id="createTopic",
+    act=Act.TOPICS,
+    checks_topics=True,
     summary="Make a topic",
     takes=[TopicIn],
     replies=[Reply(201, "It is made", [TopicMade])],
@@ -40,6 +44,7 @@ _CREATE_TOPIC = Endpoint(
 )
 _DELETE_TOPIC = Endpoint(
     id="deleteTopic",
+    act=Act.TOPICS,
     summary="Delete a topic for which nothing waits, with everything that was delivered into it",
     query=[_FORCE],
     replies=[Reply(200, "It is gone", [TopicDeleted])],
@@ -65,6 +70,7 @@ class ManagingRoutes:
         Query(request)
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         asked = decode(_TOPIC, body)
+        check(caller_of(request), Act.TOPICS, asked.name)
         self._check_managed()
         self._topics.check_writable(asked.name)
         if asked.partitions is not None and not 1 <= asked.partitions <= PARTITIONS_MAX:

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from api.bodies.answers import MessageOut, OperationOut
 from api.bridge import Bridge
 from api.http.answers import json_answer
+from api.http.caller import caller_of, check
 from api.http.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
 from api.http.problems import ALREADY_TERMINAL, NOT_FOUND, Refusal
 from api.http.routing import add_route
@@ -14,6 +15,7 @@ from api.reading.views import message_out, operation_out
 from api.sending.decisions import DecisionWaiter
 from api.services import Services
 from api.topics import TopicBook
+from delayline.access.acts import Act
 from delayline.buffer.record import Operation, read
 from delayline.names import Names
 from delayline.questions.inquiry import Found, Gone, OwnerUnavailable
@@ -26,11 +28,19 @@ OPERATION_WAIT_S = 0.5
 
 _GET_MESSAGE = Endpoint(
     id="getMessage",
+    act=Act.READ,
     summary="The state of a message, or of an operation",
     query=[VIEW],
     replies=[Reply(200, "The message, or the operation", [MessageOut, OperationOut], [ETAG])],
     refuses=[400, 404, 410, 503],
 )
+
+
+def is_full(request: Request, view: str | None, topic: str) -> bool:
+    """Whether the answer has what the message holds. Raises Refusal (403)."""
+    if view == "full":
+        check(caller_of(request), Act.PAYLOAD, topic)
+    return view == "full"
 
 
 class MessageRoutes:
@@ -55,7 +65,7 @@ class MessageRoutes:
         if (operation := OperationId.parse(text)) is not None:
             return await self._operation(operation)
         message_id = MessageId.parse(text)
-        return self.answer(await self.found(message_id), full=view == "full")
+        return self.answer(await self.found(message_id), full=is_full(request, view, message_id.shard.topic))
 
     @staticmethod
     def answer(found: Found, *, full: bool) -> Response:

@@ -29,6 +29,7 @@ from api.sending.drafts import ScheduleValidator
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
+from delayline.access.acts import Act
 from delayline.buffer.outcome import Outcome
 from delayline.questions import inquiry
 from delayline.questions.inquiry import WAITING, Found, Resolution, State
@@ -48,6 +49,7 @@ _MOVED = Reply(200, "The message, with its new time", [MessageOut], [ETAG])
 _REFUSES = [400, 404, 409, 410, 412, 503]
 CANCEL = Endpoint(
     id="cancelMessage",
+    act=Act.CANCEL,
     summary="Cancel a message that waits: it will never be delivered",
     query=[WAIT],
     headers=CONDITIONS,
@@ -56,6 +58,7 @@ CANCEL = Endpoint(
 )
 RESCHEDULE = Endpoint(
     id="rescheduleMessage",
+    act=Act.RESCHEDULE,
     summary="Deliver a message that waits at another time",
     query=[WAIT],
     headers=CONDITIONS,
@@ -65,6 +68,7 @@ RESCHEDULE = Endpoint(
 )
 _DELIVER = Endpoint(
     id="deliverMessage",
+    act=Act.RESCHEDULE,
     summary="Deliver a message that waits now",
     query=[WAIT],
     headers=CONDITIONS,

@@ -15,9 +15,10 @@ from api.http.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
 from api.http.problems import AMBIGUOUS, NOT_FOUND, Refusal
 from api.http.routing import add_route
 from api.reading.survey import Survey
-from api.routes.messages import MessageRoutes
+from api.routes.messages import MessageRoutes, is_full
 from api.routes.operations import CANCEL, RESCHEDULE, OperationRoutes
 from api.topics import TopicBook
+from delayline.access.acts import Act
 from delayline.questions.inquiry import OwnerUnavailable, Query, merge
 from delayline.records.message import MessageId
 
@@ -27,6 +28,7 @@ _SHOWN_MAX = 3
 
 _GET_OWN = Endpoint(
     id="getOwn",
+    act=Act.READ,
     summary="A message that waits, by its own id",
     query=[VIEW],
     replies=[Reply(200, "The message", [MessageOut], [ETAG])],
@@ -54,8 +56,9 @@ class OwnRoutes:
 
     async def get(self, request: Request) -> Response:
         view = VIEW.of(query_of(request, _GET_OWN.query))
+        full = is_full(request, view, request.path_params["topic"])
         message_id = await self._message_id(request)
-        return self._messages.answer(await self._messages.found(message_id), full=view == "full")
+        return self._messages.answer(await self._messages.found(message_id), full=full)
 
     async def reschedule(self, request: Request) -> Response:
         options, time = self._operations.options(request), await self._operations.new_time(request)

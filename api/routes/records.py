@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from api.bodies.answers import RecordsPage
 from api.http.answers import Answer, json_answer
+from api.http.caller import caller_of, check
 from api.http.endpoint import Choice, Endpoint, Number, Partition, Reply, RequestHeader, query_of
 from api.http.problems import INVALID_REQUEST, Problems, refused
 from api.http.routing import add_route
@@ -15,6 +16,7 @@ from api.reading.follow import EventStream, Followers
 from api.reading.reader import PAGE_RECORDS_MAX, Positions, Reader, Seen
 from api.reading.views import record_out
 from api.topics import TopicBook
+from delayline.access.acts import Act
 
 LIMIT = 100
 _LARGEST = 10**18 - 1
@@ -29,6 +31,7 @@ _FOLLOW = Choice(
 )
 _READ_RECORDS = Endpoint(
     id="readRecords",
+    act=Act.PAYLOAD,
     summary="The records of a topic, as a page or as a stream",
     query=[_PARTITION, _OFFSET, _PAGE_LIMIT, _FOLLOW],
     headers=[RequestHeader("Last-Event-ID", "With `follow`: the stream goes on behind this event")],
@@ -68,7 +71,8 @@ class RecordRoutes:
         if request.method == "HEAD":
             return Answer(200, headers=[(b"content-type", b"text/event-stream; charset=utf-8")])
         address: str = request.scope["delayline.address"]
-        events = self._followers.follow(topic, page, positions)
+        caller = caller_of(request)
+        events = self._followers.follow(topic, page, positions, lambda: check(caller, Act.PAYLOAD, topic))
         return EventStream(self._followers, self._problems, address, events)
 
 

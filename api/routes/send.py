@@ -14,6 +14,7 @@ from starlette.responses import Response
 from api.bodies.answers import BatchAnswer, MemberResult, PreviewOut, SentMessage, UnconfirmedMessage
 from api.bodies.requests import BatchIn, LooseBatchIn, MessageIn, PreviewIn
 from api.http.answers import Answer, json_answer
+from api.http.caller import Caller, Open, caller_of
 from api.http.decoding import decode, has_unknown_field
 from api.http.endpoint import ETAG, LOCATION, REPLAYED, Choice, Endpoint, Reply, RequestHeader
 from api.http.idempotency import KEY_CHARS_MAX, IdempotencyKeys
@@ -31,9 +32,11 @@ from api.http.routing import add_route
 from api.sending.admission import Admission
 from api.sending.decisions import DecisionWaiter, Sent
 from api.sending.drafts import Draft, Drafter, ScheduleValidator
+from api.sending.rights import SendRights
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
+from delayline.access.acts import Act
 from delayline.schedule.recurrence import deliveries
 from delayline.schedule.terms import Idempotency
 from delayline.schedule.verdict import Schedule
@@ -72,8 +75,9 @@ class _Batch(NamedTuple):
             del self.drafts[index]
 
 
-_SEND = Endpoint(
+SEND = Endpoint(
     id="sendMessages",
+    act=Act.SEND,
     summary="Send a message or a batch, now or later",
     query=[
         Choice(
@@ -101,6 +105,7 @@ _SEND = Endpoint(
 )
 _PREVIEW_SCHEDULE = Endpoint(
     id="previewSchedule",
+    act=Open.TO_PRINCIPALS,
     summary="What a schedule would mean now",
     takes=[PreviewIn],
     replies=[Reply(200, "When it would be due", [PreviewOut])],
@@ -120,6 +125,7 @@ class SendRoutes:
         validator: ScheduleValidator,
         decisions: DecisionWaiter,
         admission: Admission,
+        rights: SendRights,
     ) -> None:
         self._settings = services.settings
         self._clock = services.clock
@@ -129,10 +135,11 @@ class SendRoutes:
         self._validator = validator
         self._decisions = decisions
         self._admission = admission
+        self._rights = rights
         self._keys = IdempotencyKeys()
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "POST", "/v1/topics/{topic}/messages", self.send, _SEND)
+        add_route(router, "POST", "/v1/topics/{topic}/messages", self.send, SEND)
         add_route(router, "POST", "/v1/schedules:preview", self.preview, _PREVIEW_SCHEDULE)
 
     async def send(self, request: Request) -> Response:
@@ -166,6 +173,7 @@ class SendRoutes:
         self, request: Request, topic: str, message: MessageIn, mode: Mode, key: Idempotency | None
     ) -> Response:
         draft = self._drafter.draft(topic, message, self._clock.now_ms(), key)
+        self._rights.check(caller_of(request), topic, draft)
         await self._admission.refused(topic, {0: draft}, atomic=True)
         target = await self._sender.target(topic, [draft])
         append = self._sender.place(target, draft)
@@ -185,7 +193,7 @@ class SendRoutes:
         if b"idempotency-key" in request.scope["delayline.headers"]:
             raise Refusal(NOT_SUPPORTED, "an idempotency-key belongs to one message; give those of a batch own ids")
         atomic, members = self._read_batch(body)
-        batch = self._drafted(topic, members)
+        batch = self._drafted(topic, members, caller_of(request))
         if atomic and batch.refusals:
             await self._raise_all(topic, batch)
         batch.refuse(await self._admission.refused(topic, batch.drafts, atomic=atomic))
@@ -222,14 +230,16 @@ class SendRoutes:
             detail = f"a batch has at most {self._settings.batch_messages_max} messages"
             raise refused(LIMIT_EXCEEDED, "/messages", "too-many", detail)
 
-    def _drafted(self, topic: str, members: Sequence[MessageIn | Refusal]) -> _Batch:
+    def _drafted(self, topic: str, members: Sequence[MessageIn | Refusal], caller: Caller) -> _Batch:
         batch = _Batch({}, {})
         now_ms = self._clock.now_ms()
         for index, member in enumerate(members):
             try:
                 if isinstance(member, Refusal):
                     raise member
-                batch.drafts[index] = self._drafter.draft(topic, member, now_ms)
+                draft = self._drafter.draft(topic, member, now_ms)
+                self._rights.check(caller, topic, draft)
+                batch.drafts[index] = draft
             except Refusal as refusal:
                 batch.refusals[index] = refusal.under(f"/messages/{index}")
         return batch

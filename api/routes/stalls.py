@@ -19,6 +19,7 @@ from api.http.routing import add_route
 from api.sending.sender import partition_label
 from api.services import Services
 from api.topics import TopicBook
+from delayline.access.acts import Act
 from delayline.questions.inquiry import Skip, StallReport, Suspected
 from delayline.records.message import Shard
 from delayline.times import format_moment
@@ -29,12 +30,14 @@ _SKIP = msgspec.json.Decoder(SkipIn)
 
 _STALL = Endpoint(
     id="getStall",
+    act=Act.CONTROL,
     summary="Why a shard has stalled, and the way out",
     replies=[Reply(200, "How it stands", [StalledOut])],
     refuses=[400, 404, 503],
 )
 _SKIP_STALL = Endpoint(
     id="skipStall",
+    act=Act.CONTROL,
     summary="Let a stalled shard go on, and lose what that costs",
     takes=[SkipIn],
     replies=[Reply(200, "How it stands now", [StalledOut])],

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from bench.report import cpu_s_of
 from delayline.clock import SystemClock
@@ -33,6 +33,8 @@ class Server:
     port: int
     pid: int
     delivers: bool = True
+    key: str = ""
+    """What it wants its clients to show, if anything."""
 
     @property
     def url(self) -> str:
@@ -54,7 +56,8 @@ class Server:
             time.sleep(POLL_S)
 
     def _total(self, pattern: re.Pattern[str]) -> float:
-        with urlopen(f"{self.url}/metrics", timeout=10) as answer:
+        request = Request(f"{self.url}/metrics", headers={"authorization": f"Bearer {self.key}"} if self.key else {})
+        with urlopen(request, timeout=10) as answer:
             return sum(map(float, pattern.findall(answer.read().decode())))
 
 

@@ -12,6 +12,9 @@ from delayline.records.set_aside import RAW_BYTES_MAX
 OPEN = "none-on-any-address"
 """The value of `api.auth` that leaves protection to the network: every client that reaches the address may use it."""
 
+KEYS = "keys"
+"""The value of `api.auth` that has every client show a key, and the rules decide what it may."""
+
 SECRET_CHARS_MIN = 16
 """Sixteen random letters and digits are 95 bits: more than anybody tries."""
 
@@ -70,6 +73,7 @@ def refuse_what_cannot_be(settings: Settings) -> None:
     """Raises ConfigError with the first thing that is wrong."""
     _refuse_unbuilt(settings)
     _refuse_open_address(settings)
+    _check_access(settings)
     _check_internal(settings)
 
 
@@ -99,14 +103,27 @@ def _check_rocketmq(settings: Settings) -> None:
 
 def _refuse_open_address(settings: Settings) -> None:
     """Without authentication an address is for this machine only, unless the setting allows more by name."""
-    if settings.api.auth not in ("none", OPEN):
-        raise ConfigError(f"api.auth: authentication is not built yet (from {settings.source('api.auth')}).")
+    if settings.api.auth not in ("none", OPEN, KEYS):
+        raise ConfigError(f"api.auth: it is none, {OPEN} or {KEYS} (from {settings.source('api.auth')}).")
     for key, host in (("api.host", settings.api.host), ("worker.host", settings.worker.host)):
-        if settings.api.auth != OPEN and not is_loopback(host):
+        if settings.api.auth == "none" and not is_loopback(host):
             raise ConfigError(
-                f"{key}: {host} can be reached from other machines and there is no authentication; bind to 127.0.0.1 "
-                f'or, in a network that only its users reach, set api.auth = "{OPEN}" (from {settings.source(key)}).'
+                f"{key}: {host} can be reached from other machines and there is no authentication; bind to "
+                f'127.0.0.1, set api.auth = "{KEYS}" or, in a network that only its users reach, "{OPEN}" '
+                f"(from {settings.source(key)})."
             )
+
+
+def _check_access(settings: Settings) -> None:
+    """Rules in a file that is not read would refuse nothing."""
+    for key in ("access.rules", "access.keys"):
+        is_given, is_needed = settings.value(key) is not None, settings.api.auth == KEYS
+        if is_needed and not is_given:
+            raise ConfigError(
+                f'{key}: api.auth = "{KEYS}" needs the name of a file (from {settings.source("api.auth")}).'
+            )
+        if is_given and not is_needed:
+            raise ConfigError(f'{key}: it has a meaning with api.auth = "{KEYS}" only (from {settings.source(key)}).')
 
 
 def _check_internal(settings: Settings) -> None:

@@ -23,8 +23,9 @@ ENV_PREFIX = "DELAYLINE_"
 ENV_CONFIG = "DELAYLINE_CONFIG"
 SYSTEM_CONFIG = Path("/etc/delayline/delayline.toml")
 
-_NO_SETTINGS = frozenset({ENV_CONFIG, "DELAYLINE_URL"})
-"""Variables with our prefix that mean something else: where the file is, and where the command line's server is."""
+_NO_SETTINGS = frozenset({ENV_CONFIG, "DELAYLINE_URL", "DELAYLINE_KEY", "DELAYLINE_KEY_FILE"})
+"""Variables with our prefix that mean something else: where the file is, where the command line's server is, and the
+key by which that knows us."""
 
 _KUBERNETES = re.compile(r"DELAYLINE_(SERVICE_HOST=.*|SERVICE_PORT(_.*)?=.*|PORT_.*|PORT=\w+://.*)")
 """Kubernetes passes every container the addresses of its namespace's services, and ours may well be called delayline.

@@ -75,13 +75,15 @@ def describe(settings: Settings) -> list[tuple[str, str, str]]:
     for path in setting_paths(Settings):
         value: Any = dumped
         for name in path:
-            value = value[name]
+            value = None if value is None else value.get(name)  # None is left out of the dump
         key = ".".join(path)
         rows.append((key, _written(value), settings.source(key)))
     return rows
 
 
 def _written(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     return value if isinstance(value, str) else json.dumps(value)

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from delayline.config.types import (
     CommaSeparated,
     Duration,
+    File,
     HostPatterns,
     JsonText,
     Levels,
@@ -119,6 +120,13 @@ class Api(Section):
             message = "api.body_bytes_max is more than one address may have in flight (api.in_flight_bytes_max, "
             raise PydanticCustomError("setting", message + "api.address_share_percent)")
         return self
+
+
+class Access(Section):
+    """The files that show who may do what, where `api.auth` is `keys`."""
+
+    rules: File = None
+    keys: File = None
 
 
 class WorkerSection(Section):

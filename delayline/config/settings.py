@@ -13,6 +13,7 @@ from delayline.config.layers import Given, Layer
 from delayline.config.sections import (
     FOR_EVER,
     NO_RULE,
+    Access,
     Api,
     Audit,
     Delay,
@@ -48,6 +49,7 @@ class Settings(Section):
     history: History = History()
     audit: Audit = Audit()
     api: Api = Api()
+    access: Access = Access()
     worker: WorkerSection = WorkerSection()
     internal: Internal = Internal()
     log: Log = Log()

@@ -158,6 +158,11 @@ def _check_folder(folder: object) -> object:
     return folder
 
 
+def _no_file(file: object) -> object:
+    """An empty text is no file."""
+    return None if file == "" else file
+
+
 def _check_pattern(pattern: str) -> str:
     if not re.fullmatch(r"[a-zA-Z0-9._*?-]{1,249}", pattern):
         raise _refused("expected a topic name, in which * and ? may stand for others")
@@ -172,5 +177,6 @@ def _check_host_pattern(pattern: str) -> str:
 
 Namespace = Annotated[str, AfterValidator(_check_namespace)]
 Folder = Annotated[Path, BeforeValidator(_check_folder)]
+File = Annotated[Path | None, BeforeValidator(_no_file)]
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_check_pattern)], ...], CommaSeparated]
 HostPatterns = Annotated[tuple[Annotated[str, AfterValidator(_check_host_pattern)], ...], CommaSeparated]

@@ -21,9 +21,9 @@ from typing import IO
 
 import msgspec
 
+from delayline.process.durably import UNFINISHED, write_durably
 from delayline.process.links import irregular, read_file, refuse_irregular
 from delayline.times import format_moment
-from mq.embedded.durably import UNFINISHED, write_durably
 from mq.embedded.topics_copy import TOPICS_COPY, read_copy
 from mq.errors import QueueFormat, QueueLocked, QueueUnavailable
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from delayline.process.durably import write_durably
 from delayline.process.links import read_file
-from mq.embedded.durably import write_durably
 
 _log = structlog.get_logger("queue")
 

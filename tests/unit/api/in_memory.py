@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.services import ApiSettings, Services
+from delayline.access.source import AccessSource
 from delayline.buffer.outcome import Outcome
 from delayline.clock import ManualClock
 from delayline.questions.inquiry import (
@@ -144,6 +145,7 @@ class Api:
         rules: Rules | None = None,
         record_bytes_max: int | None = None,
         topics_max: int = TOPICS_MAX,
+        access: AccessSource | None = None,
         **settings: Any,
     ) -> None:
         self.clock = ManualClock(NOW_MS)
@@ -178,6 +180,7 @@ class Api:
                 registry=self.registry,
                 readiness=lambda: self.readiness,
                 full=self._why_full,
+                access=access,
             )
         )
 

@@ -8,12 +8,14 @@ from typing import Any
 import httpx
 
 from api.http.endpoint import PATH_PARAMETERS
+from delayline.access.source import AccessSource
 from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import Found, Gone, Listing, Place, Resolution, Row, ShardFigures, StallReport, State
 from delayline.records.message import MessageId, Shard
 from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Admin, Client
 from mq.errors import QueueUnavailable, TopicBusy
+from tests.unit.api.access.held import HeldAccess
 from tests.unit.api.in_memory import NOW_MS, Api
 
 DOCUMENT: dict[str, Any] = Api().get("/openapi.json").json()
@@ -23,13 +25,15 @@ ENDPOINTS = {
     for method, endpoint in methods.items()
 }
 
+WITHOUT_RIGHTS = HeldAccess("", "eve")
+
 ID = MessageId.parse(str(PATH_PARAMETERS["message_id"].example))
 SHARDS = tuple(Shard("orders", str(number)) for number in range(4))
 
 
-def api(**settings: Any) -> Api:
+def api(access: AccessSource | None = None, **settings: Any) -> Api:
     """The topic and the message of the examples are there."""
-    made = Api(**settings)
+    made = Api(access=access, **settings)
     made.queue.ensure_topic("orders")
     made.queue.ensure_buffer("orders", DEFAULT_RULES)
     found = Found(ID, State.PENDING, NOW_MS, NOW_MS + 1)
@@ -180,6 +184,17 @@ def where_it_is_not_for_clients(id: str) -> Iterator[httpx.Response]:
     yield ask(api(), id, body=body, path={"topic": "delayline.dead"})
 
 
+def without_a_key(id: str) -> Iterator[httpx.Response]:
+    if ENDPOINTS[id][2]["security"] != [{}]:
+        yield ask(api(access=WITHOUT_RIGHTS), id)
+
+
+def without_the_right(id: str) -> Iterator[httpx.Response]:
+    if ENDPOINTS[id][2]["security"] != [{}]:
+        for query in ("", "?topic=orders") if id == "listMessages" else ("",):
+            yield ask(api(access=WITHOUT_RIGHTS), id, query, authorization=WITHOUT_RIGHTS.header("eve"))
+
+
 def where_there_is_no_room(id: str) -> Iterator[httpx.Response]:
     crowded = api(topics_max=4)
     crowded.full.add("orders")
@@ -258,6 +273,8 @@ SITUATIONS: Sequence[Callable[[str], Iterator[httpx.Response]]] = [
     where_too_much_is_in_flight,
     where_it_is_not_ready,
     where_it_is_not_for_clients,
+    without_a_key,
+    without_the_right,
     where_there_is_no_room,
     where_it_is_there_already,
     where_the_shard_is_healthy,

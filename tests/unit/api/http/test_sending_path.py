@@ -7,7 +7,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.http.caller import CALLER, Anyone
 from api.http.sending_path import SendingPath
+from api.routes.send import SEND
 
 
 def _asked(method: str, path: str) -> str:
@@ -25,8 +27,8 @@ def _asked(method: str, path: str) -> str:
         return None
 
     headers = {b"content-type": b"application/json"}
-    scope = {"type": "http", "method": method, "path": path, "delayline.headers": headers}
-    asyncio.run(SendingPath(router, sent)(scope, ignore, ignore))  # type: ignore[arg-type]
+    scope = {"type": "http", "method": method, "path": path, "delayline.headers": headers, CALLER: Anyone()}
+    asyncio.run(SendingPath(router, sent, SEND)(scope, ignore, ignore))  # type: ignore[arg-type]
     (found,) = answered
     return str(found)
 

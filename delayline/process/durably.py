@@ -6,11 +6,11 @@ from pathlib import Path
 UNFINISHED = ".new"
 
 
-def write_durably(file: Path, data: bytes) -> None:
-    """The folders that lead to it are synced as well. Raises OSError."""
+def write_durably(file: Path, data: bytes, mode: int = 0o666) -> None:
+    """The folders that lead to it are synced as well. `mode` is what the umask leaves bits of. Raises OSError."""
     unfinished = file.with_name(file.name + UNFINISHED)
     unfinished.unlink(missing_ok=True)  # never opened: it may be a pipe
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as out:
         out.write(data)
         out.flush()

@@ -1,0 +1,144 @@
+"""From the header `authorization: Bearer dlk_...` (RFC 6750, 2.1) to the principal.
+
+The hash of a key takes 20 ms on purpose, so it is compared once: a key that matched is recognised by a digest of it,
+under a secret of this process, from then on.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter
+from starlette.types import Scope
+
+from api.access.attempts import Attempts
+from api.http.caller import Caller, Unknown, unauthenticated
+from api.http.problems import LIMIT_EXCEEDED, Refusal
+from delayline.access.acts import Act
+from delayline.access.hashing import Hasher
+from delayline.access.keys import AccessKey, Token, parse_token
+from delayline.access.rules import AccessRules
+from delayline.access.source import AccessSource
+from delayline.clock import Clock
+
+KNOWN_MAX = 10_000
+WAITING_MAX = 64
+"""AccessKeys whose hashes are being compared, or wait for that: a second and a half of a processor."""
+
+_SCHEME = b"bearer "
+_WRONG = "this key is not known here, or has ended"
+
+
+class _Known(NamedTuple):
+    """A key that was presented and matched; `hash` as it was then."""
+
+    key_id: str
+    hash: str
+
+
+class Holder:
+    """The principal of a key, for as long as the key is what it was."""
+
+    def __init__(self, authenticator: "Authenticator", key: AccessKey) -> None:
+        self._authenticator = authenticator
+        self._key = key
+
+    @property
+    def principal(self) -> str:
+        return self._authenticator.working(self._key.id, self._key.hash).principal
+
+    def may(self, act: Act, topic: str | None) -> bool:
+        return self._authenticator.rules.deciding(self.principal, act, topic) is not None
+
+
+class Authenticator:
+    """Finds the caller of a request. For the event loop's thread; hashes are compared in `threads`."""
+
+    def __init__(
+        self, source: AccessSource, hasher: Hasher, clock: Clock, threads: Executor, registry: CollectorRegistry
+    ) -> None:
+        self._source = source
+        self._hasher = hasher
+        self._clock = clock
+        self._threads = threads
+        self._attempts = Attempts(clock)
+        self._secret = secrets.token_bytes(32)
+        self._known: dict[bytes, _Known] = {}  # bounded: KNOWN_MAX
+        self._comparing: dict[bytes, asyncio.Future[bool]] = {}  # bounded: WAITING_MAX
+        self._refused = Counter(
+            "delayline_access_keys_refused",
+            "AccessKeys presented that are not known, or have ended",
+            registry=registry,
+        )
+
+    @property
+    def rules(self) -> AccessRules:
+        return self._source.rules
+
+    async def caller(self, scope: Scope) -> Caller:
+        """Raises Refusal (401, 429, 503)."""
+        headers: Mapping[bytes, bytes] = scope["delayline.headers"]
+        given = headers.get(b"authorization")
+        if given is None:
+            return Unknown()
+        return Holder(self, await self._key(given, scope["delayline.address"]))
+
+    async def _key(self, given: bytes, address: str) -> AccessKey:
+        digest = hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
+        known = self._known.get(digest)
+        if known is not None:
+            return self.working(known.key_id, known.hash)
+        token = _token(given)
+        key = self._source.keys.get(token.key_id)
+        if not await self._compared(digest, token, key, address) or key is None:
+            self._refused.inc()
+            raise unauthenticated(_WRONG)
+        self._remember(digest, _Known(key.id, key.hash))
+        return self.working(key.id, key.hash)
+
+    def working(self, key_id: str, known_hash: str) -> AccessKey:
+        """The key as it is now, with the hash that was compared. Raises Refusal (401) where it has ended."""
+        key = self._source.keys.get(key_id)
+        if key is None or key.hash != known_hash or not key.works_at(self._clock.now_ms()):
+            self._refused.inc()
+            raise unauthenticated(_WRONG)
+        return key
+
+    async def _compared(self, digest: bytes, token: Token, key: AccessKey | None, address: str) -> bool:
+        """Requests that present the same key meanwhile share the answer."""
+        under_way = self._comparing.get(digest)
+        if under_way is None:
+            if len(self._comparing) >= WAITING_MAX:
+                raise Refusal(LIMIT_EXCEEDED, "too many keys are being looked at", status=503)
+            self._attempts.take(address)
+            under_way = self._comparing[digest] = asyncio.ensure_future(self._compare(digest, token, key, address))
+        return await asyncio.shield(under_way)
+
+    async def _compare(self, digest: bytes, token: Token, key: AccessKey | None, address: str) -> bool:
+        known = None if key is None else key.hash
+        loop = asyncio.get_running_loop()
+        try:
+            matches = await loop.run_in_executor(self._threads, self._hasher.matches, token.secret, known)
+        finally:
+            del self._comparing[digest]
+        if matches:
+            self._attempts.give_back(address)
+        return matches
+
+    def _remember(self, digest: bytes, known: _Known) -> None:
+        self._known[digest] = known
+        if len(self._known) > KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+
+
+def _token(given: bytes) -> Token:
+    """Raises Refusal (401)."""
+    if given[: len(_SCHEME)].lower() != _SCHEME:
+        raise unauthenticated("the scheme here is Bearer: authorization: Bearer dlk_...")
+    token = parse_token(given[len(_SCHEME) :].strip())
+    if token is None:
+        raise unauthenticated("this is no key: a key is dlk_, its id of 16 characters, _ and its secret")
+    return token

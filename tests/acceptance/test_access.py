@@ -1,0 +1,155 @@
+"""Keys and rules on a server at work, as docs/security.md has them."""
+
+import re
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.asking import Ran, run, wait_for
+from tests.acceptance.conftest import MakeServer
+from tests.fault.server import Server, http_client
+
+RULES = """
+[[rule]]
+principals = ["orders-service"]
+topics = ["orders*"]
+acts = ["send"]
+
+[[rule]]
+principals = ["ops/*"]
+acts = ["read", "payload", "cancel", "control"]
+"""
+ENDED_WITHIN_S = 5.0
+
+
+class Installation:
+    """A folder whose name has a blank, with rules, keys, and a server that reads them."""
+
+    def __init__(self, make_server: MakeServer, folder: Path) -> None:
+        self.rules, self.keys = folder / "the rules.toml", folder / "the keys.json"
+        self.rules.write_text(RULES)
+        self.key = {name: self.new_key(name) for name in ("orders-service", "ops/ann")}
+        settings = {"api__auth": "keys", "access__rules": str(self.rules), "access__keys": str(self.keys)}
+        self.settings = settings
+        self.server: Server = make_server("data", **settings)
+        self.server.start()
+        self.server.wait_ready()
+
+    def new_key(self, principal: str, *more: str) -> str:
+        ran = run("access", "keys", "create", principal, "--file", str(self.keys), *more)
+        assert ran.code == 0, ran.err
+        return ran.out.strip()
+
+    def ask(self, principal: str | None, method: str, path: str, **options: object) -> httpx.Response:
+        headers = {} if principal is None else {"authorization": f"Bearer {self.key[principal]}"}
+        with http_client(10) as http:
+            return http.request(method, self.server.url + path, headers=headers, **options)  # type: ignore[arg-type]
+
+    def send(self, principal: str | None, topic: str = "orders") -> int:
+        body = {"value": "v", "schedule": {"delay": "1h"}}
+        return self.ask(principal, "POST", f"/v1/topics/{topic}/messages", json=body).status_code
+
+    def command(self, principal: str, *arguments: str) -> Ran:
+        return run(*arguments, url=self.server.url, key=self.key[principal])
+
+
+@pytest.fixture
+def installation(make_server: MakeServer, tmp_path: Path) -> Installation:
+    folder = tmp_path / "an installation"
+    folder.mkdir()
+    return Installation(make_server, folder)
+
+
+def test_each_principal_may_do_what_the_rules_allow_and_no_more(installation: Installation) -> None:
+    assert [installation.send(who) for who in (None, "orders-service", "ops/ann")] == [401, 201, 403]
+    assert installation.send("orders-service", "mails") == 403
+    purge = ("POST", "/v1/topics/orders:purge?dry_run=true")
+    act = {"delayline-request": "1"}
+    with http_client(10) as http:
+        for who, status in (("orders-service", 403), ("ops/ann", 200)):
+            headers = {"authorization": f"Bearer {installation.key[who]}", **act}
+            answer = http.request(purge[0], installation.server.url + purge[1], headers=headers)
+            assert answer.status_code == status, answer.text
+
+
+def test_the_command_line_shows_its_key_and_the_answer_names_the_right(installation: Installation) -> None:
+    ran = installation.command("orders-service", "send", "orders", "v", "--delay", "1h")
+    assert ran.code == 0, ran.err
+    listed = installation.command("ops/ann", "list", "--topic", "orders", "--json")
+    assert ran.out.split()[0] in listed.out
+    refused = installation.command("orders-service", "purge", "orders", "--dry-run")
+    assert refused.code == 1
+    assert "orders-service has no right to `control` of topic 'orders'" in refused.err
+    assert "needs a key" in run("topics", url=installation.server.url).err
+
+
+def test_a_key_in_a_file_is_sent_as_well(installation: Installation, tmp_path: Path) -> None:
+    file = tmp_path / "ops.key"
+    file.write_text(installation.key["ops/ann"] + "\n")
+    assert run("topics", url=installation.server.url, key_file=str(file)).code == 0
+    missing = run("topics", url=installation.server.url, key_file=str(tmp_path / "none"))
+    assert (missing.code, "cannot read the key" in missing.err) == (2, True)
+
+
+def test_a_key_that_ends_ends_streams_that_are_open(installation: Installation) -> None:
+    """Within five seconds, with the reason as the last event."""
+    assert installation.send("orders-service") == 201
+    last: list[str] = []
+    opened = threading.Event()
+
+    def follow() -> None:
+        headers = {"authorization": f"Bearer {installation.key['ops/ann']}"}
+        path = "/v1/topics/delayline.audit/records?follow=sse"
+        with http_client(30) as http, http.stream("GET", installation.server.url + path, headers=headers) as answer:
+            assert answer.status_code == 200
+            for line in answer.iter_lines():
+                opened.set()
+                last.append(line)
+
+    following = threading.Thread(target=follow)
+    following.start()
+    assert opened.wait(20)
+    key_id = installation.key["ops/ann"].split("_")[1]
+    assert run("access", "keys", "end", key_id, "--file", str(installation.keys)).code == 0
+    following.join(ENDED_WITHIN_S)
+    assert not following.is_alive()
+    assert '"/problems/unauthenticated"' in "".join(last)
+    assert installation.ask("ops/ann", "GET", "/v1/topics").status_code == 401
+
+
+def test_a_typo_in_the_rules_changes_nothing_until_it_is_mended(installation: Installation) -> None:
+    assert installation.send("orders-service") == 201
+    installation.rules.write_text(RULES.replace('["send"]', '["sned"]'))
+    wait_for(installation.server.tail_of_log, lambda log: "stays in force" in log)
+    assert installation.send("orders-service") == 201
+    checked = run("config", "check", **installation.settings)
+    assert checked.code == 2
+    assert re.search(r"the rules\.toml: .*'sned'", checked.err), checked.err
+    installation.rules.write_text("")
+    assert wait_for(lambda: installation.send("orders-service"), lambda status: status == 403) == 403
+
+
+def test_a_second_key_takes_over_before_the_first_one_ends(installation: Installation) -> None:
+    first = installation.key["orders-service"]
+    assert installation.send("orders-service") == 201
+    installation.key["orders-service"] = installation.new_key("orders-service", "--note", "the second")
+    end = ("access", "keys", "end", first.split("_")[1], "--file", str(installation.keys), "--in", "1h")
+    assert run(*end).code == 0
+    assert wait_for(lambda: installation.send("orders-service"), lambda status: status == 201) == 201
+    installation.key["orders-service"] = first
+    assert installation.send("orders-service") == 201
+    listed = run("access", "keys", "list", "--file", str(installation.keys)).out
+    assert len(listed.splitlines()) == 4
+    assert "the second" in listed
+    assert first not in installation.keys.read_text()
+
+
+def test_nothing_secret_is_logged_or_kept(installation: Installation) -> None:
+    installation.send("orders-service")
+    installation.send(None)
+    secret = installation.key["orders-service"].split("_", 2)[2]
+    assert secret not in installation.server.log.read_text()
+    assert secret not in installation.keys.read_text()
+    assert installation.keys.stat().st_mode & 0o077 == 0

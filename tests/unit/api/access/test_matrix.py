@@ -1,0 +1,104 @@
+"""Principal, act, topic: every endpoint is allowed by one act, on one topic, and by nothing else."""
+
+from typing import Any
+
+import pytest
+
+from delayline.access.acts import Act
+from tests.unit.api.access.held import HeldAccess, allowing
+from tests.unit.api.in_memory import problem
+from tests.unit.api.situations import ENDPOINTS, api, ask, examples
+
+NEEDS = {
+    "cancelMessage": "cancel",
+    "cancelMessages": "cancel",
+    "cancelOwn": "cancel",
+    "countDue": "read",
+    "createTopic": "topics",
+    "deleteTopic": "topics",
+    "deliverMessage": "reschedule",
+    "getMessage": "read",
+    "getMetrics": "metrics",
+    "getOwn": "read",
+    "getStall": "control",
+    "getTopic": "read",
+    "listDeadLetters": "payload",
+    "listMessages": "read",
+    "pauseTopic": "control",
+    "purgeTopic": "control",
+    "readRecords": "payload",
+    "redriveDeadLetters": "control",
+    "rescheduleMessage": "reschedule",
+    "rescheduleOwn": "reschedule",
+    "resumeTopic": "control",
+    "sendMessages": "send",
+    "skipStall": "control",
+}
+"""As docs/security.md has it, and not as the routes have."""
+
+OF_ALL = {"getHealth", "getReadiness"}
+OF_PRINCIPALS = {"getInfo", "listTopics", "previewSchedule"}
+
+
+def asked(id: str, access: HeldAccess, principal: str | None, topic: str = "orders") -> Any:
+    """The first example, about another topic where one is given."""
+    headers = {} if principal is None else {"authorization": access.header(principal)}
+    body = examples(ENDPOINTS[id][2])[0]
+    if isinstance(body, dict) and id == "createTopic":
+        body = {**body, "name": topic}
+    if isinstance(body, dict) and id == "cancelMessages":
+        body = {**body, "filter": {**body["filter"], "topic": topic}}
+    path = {"topic": topic, "message_id": f"{topic}.3.1041.1767225630000"}
+    query = f"?topic={topic}" if id == "listMessages" else ""
+    return ask(api(access=access, operation_timeout_s=0.0), id, query, body, path, **headers)
+
+
+def test_every_endpoint_stands_in_the_table() -> None:
+    assert NEEDS.keys() | OF_ALL | OF_PRINCIPALS == ENDPOINTS.keys()
+
+
+@pytest.mark.parametrize("id", sorted(NEEDS))
+def test_an_endpoint_is_allowed_by_its_act_alone(id: str) -> None:
+    topics = "*" if id == "getMetrics" else "orders"
+    access = HeldAccess("".join(allowing(act, act, topics=topics) for act in Act), *Act)
+    allowed = {str(act) for act in Act if asked(id, access, act).status_code != 403}
+    assert allowed == {NEEDS[id]}
+
+
+@pytest.mark.parametrize("id", sorted(NEEDS.keys() - {"getMetrics"}))
+def test_a_right_to_another_topic_is_none(id: str) -> None:
+    access = HeldAccess(allowing("ann", *Act, topics="orders-2"), "ann")
+    assert problem(asked(id, access, "ann")) == (403, "not-allowed")
+    assert asked(id, access, "ann", "orders-2").status_code != 403
+
+
+@pytest.mark.parametrize("id", sorted(NEEDS.keys() | OF_PRINCIPALS))
+def test_without_a_key_there_is_no_answer(id: str) -> None:
+    access = HeldAccess(allowing("*", *Act, topics="*"), "ann")
+    answer = asked(id, access, None)
+    assert problem(answer) == (401, "unauthenticated")
+    assert answer.headers["www-authenticate"] == 'Bearer realm="delayline"'
+    assert asked(id, access, "ann").status_code not in (401, 403)
+
+
+@pytest.mark.parametrize("id", sorted(OF_ALL))
+def test_health_needs_no_key(id: str) -> None:
+    assert asked(id, HeldAccess(""), None).status_code == 200
+
+
+@pytest.mark.parametrize("id", sorted(OF_PRINCIPALS))
+def test_what_is_about_no_topic_needs_a_key_and_no_right(id: str) -> None:
+    assert asked(id, HeldAccess("", "ann"), "ann").status_code == 200
+
+
+def test_metrics_name_every_topic_and_need_a_right_to_all_of_them() -> None:
+    access = HeldAccess(allowing("ann", "metrics", topics="orders"), "ann")
+    assert problem(asked("getMetrics", access, "ann")) == (403, "not-allowed")
+
+
+def test_a_refusal_is_the_same_where_there_is_no_such_topic() -> None:
+    access = HeldAccess("", "ann")
+    details = {
+        asked("getTopic", access, "ann", topic).json()["detail"].replace(topic, "T") for topic in ("orders", "x")
+    }
+    assert len(details) == 1
