@@ -161,8 +161,9 @@ def own(change: Change, *, topics_create: bool) -> Finding:
 
 
 def _unseen_rights(settings: Settings, queue: KafkaQueue) -> Iterator[Finding]:
+    """No setting names the transactional ids of clients: `delayline kafka acls --check` is passed them."""
     principal = default_principal(settings)
-    wanted = [need for need in needs(settings, ROLES, (), ("*",)) if is_unseen(need)]
+    wanted = [need for need in needs(settings, ROLES, (), ()) if is_unseen(need)]
     try:
         reported = ask(settings, queue, (), is_own=True)
     except QueueError as error:

@@ -42,7 +42,7 @@ RIGHTS = (
     Right(WORKER_GROUP, "Describe", ("api", "proxy", "reconcile"), "who owns which shard, and how far it is"),
     Right(WORKER_GROUP, "Read", ("worker",), "to be a member, and to commit offsets"),
     Right(RECONCILE_GROUP, "Describe", ("worker",), "how far the buffers have been audited"),
-    Right(RECONCILE_GROUP, "Read", ("reconcile",), "to commit that"),
+    Right(RECONCILE_GROUP, "Read", ("reconcile",), "to commit how far the buffers have been audited"),
     Right(OUR_IDS, "Write", ("worker", "api"), "deliveries, and several messages in one request"),
     Right(CLIENTS_IDS, "Describe", ("worker",), "how a client's transaction ended that hangs"),
     Right(CLIENTS_IDS, "Write", ("proxy",), "delayed records inside of clients' transactions"),

@@ -197,7 +197,7 @@ class KafkaQueue:
     def access(self) -> Access:
         """What brokers report about rights."""
         self._check()
-        return Access(self.settings, self.cluster)
+        return Access(self.settings, self.cluster, self._clock, self._closing.wait)
 
     def check_brokers(self) -> None:
         """Whether they speak what a worker needs. Raises QueueUnavailable."""

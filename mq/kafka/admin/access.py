@@ -3,10 +3,11 @@
 Every call blocks, at most `request_timeout_s`, and raises QueueError.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -16,9 +17,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from delayline.clock import Clock
 from mq.errors import QueueError, QueueUnavailable
 from mq.kafka.admin.acl import LITERAL, PREFIXED, Acl, Binding, Pattern
-from mq.kafka.admin.cluster import Cluster, admin_client
+from mq.kafka.admin.cluster import PASSING_S, Cluster, admin_client
 from mq.kafka.librdkafka import trouble
 from mq.kafka.settings import KafkaSettings
 
@@ -37,9 +39,13 @@ ANY: Any = None
 class Access:
     """Each question has a client of its own: see `Cluster._described_group`."""
 
-    def __init__(self, settings: KafkaSettings, cluster: Cluster) -> None:
+    def __init__(
+        self, settings: KafkaSettings, cluster: Cluster, clock: Clock, pause: Callable[[float], object]
+    ) -> None:
         self._settings = settings
         self._cluster = cluster
+        self._clock = clock
+        self._pause = pause
         self._timeout_s = settings.request_timeout_s
 
     def bindings(self) -> list[Binding] | None:
@@ -58,30 +64,33 @@ class Access:
     def topic_operations(self, topic: str) -> frozenset[str] | None:
         """What we may do with the topic (READ, DESCRIBE, ...), empty where that is nothing; None where there is no
         such topic, or brokers do not report it."""
-        admin = admin_client(self._settings)
-        answers = admin.describe_topics(
-            TopicCollection([topic]), include_authorized_operations=True, request_timeout=self._timeout_s
-        )
-        return self._operations(answers[topic], f"what we may do with topic {topic!r}")
+        admin, topics = admin_client(self._settings), TopicCollection([topic])
+        asked = admin.describe_topics(topics, include_authorized_operations=True, request_timeout=self._timeout_s)
+        return self._operations(asked[topic], f"what we may do with topic {topic!r}")
 
     def group_operations(self, group: str) -> frozenset[str] | None:
-        """The same of a consumer group."""
-        admin = admin_client(self._settings)
-        answers = admin.describe_consumer_groups(
-            [group], include_authorized_operations=True, request_timeout=self._timeout_s
-        )
-        return self._operations(answers[group], f"what we may do with group {group!r}")
+        """The same of a consumer group. Its coordinator is only just found where no group was asked for before."""
+        give_up_s = self._clock.monotonic_s() + self._timeout_s
+        while True:
+            try:
+                return self._group_operations(group)
+            except QueueError as error:
+                passes = _has_cause(error, trouble.coordinator_moving)
+                if not passes or self._clock.monotonic_s() > give_up_s or self._pause(PASSING_S):
+                    raise
+
+    def _group_operations(self, group: str) -> frozenset[str] | None:
+        admin, timeout_s = admin_client(self._settings), self._timeout_s
+        asked = admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=timeout_s)
+        return self._operations(asked[group], f"what we may do with group {group!r}")
 
     def _operations(self, future: "Future[Any]", what: str) -> frozenset[str] | None:
         try:
             allowed = self._answer(future, what).authorized_operations
         except QueueError as error:
-            if not isinstance(error.__cause__, KafkaException):
-                raise
-            cause = trouble.cause(error.__cause__)
-            if trouble.no_rights(cause):
+            if _has_cause(error, trouble.no_rights):
                 return frozenset()
-            if trouble.no_topic(cause) or trouble.no_group(cause):
+            if _has_cause(error, trouble.no_topic) or _has_cause(error, trouble.no_group):
                 return None
             raise
         return None if allowed is None else frozenset(operation.name for operation in allowed)
@@ -92,6 +101,10 @@ class Access:
                 return future.result(self._timeout_s + 1)
             except TimeoutError as error:
                 raise QueueUnavailable(f"{what}: no answer") from error
+
+
+def _has_cause(error: QueueError, is_it: Callable[[KafkaError], bool]) -> bool:
+    return isinstance(error.__cause__, KafkaException) and is_it(trouble.cause(error.__cause__))
 
 
 def _binding(found: AclBinding) -> Binding | None:

@@ -16,7 +16,7 @@ from cli.kafka_rights import ROLES
 from mq.kafka.admin.acl import Acl, Pattern, without_implied
 from mq.kafka.librdkafka.bodies import Headers
 from mq.kafka.settings import KafkaSettings
-from tests.acceptance.asking import HTTP, Ran, answer_of, run, send, wait_for
+from tests.acceptance.asking import HTTP, Ran, answer_of, run, run_in, send, wait_for
 from tests.brokers.distribution import NEWEST, fetch
 from tests.brokers.kafka import QUICK_START, java
 from tests.fault.server import Server
@@ -26,6 +26,7 @@ from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, soon
 from tests.integration.kafka.strict import DELAYLINE, Strict, login, strict_broker
 from tests.integration.proxy.child import Child
 from tests.integration.proxy.conftest import Proxy, held
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
@@ -186,6 +187,19 @@ def test_without_the_right_to_list_another_principal_cannot_be_looked_at(place: 
     refused = acls(place, "worker", "--check", "--principal", "User:worker", user="proxy")
     assert refused.code == 1
     assert "needs Describe on the cluster" in refused.err
+
+
+def test_the_doctor_names_what_processes_need_that_have_another_principal(place: Strict, tmp_path: Path) -> None:
+    allow(place, "worker")
+    place.make_buffer()
+    at = {"api__port": str(free_port()), "store__disk_free_min": "1MiB"}
+    looked = run_in(tmp_path, "doctor", "--json", **settings_of(place, "worker"), **at)
+    rights = [found["detail"] for found in json.loads(looked.out)["findings"] if found["check"] == "rights"]
+    group = f"group {place.namespace}-reconcile"
+    assert looked.code == 0, looked
+    assert rights == [
+        f"not allowed: Read on {group}, which reconcile needs: to commit how far the buffers have been audited"
+    ]
 
 
 def test_topics_that_exist_are_named_for_a_pattern_that_no_acl_is_like(place: Strict) -> None:

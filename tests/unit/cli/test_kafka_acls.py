@@ -1,9 +1,11 @@
 """The ACLs of these settings, and how they are printed: without a broker."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +185,13 @@ def test_without_topics_a_note_is_beside_the_answer(monkeypatch: pytest.MonkeyPa
     shown = ran(monkeypatch, "--principal", "User:a", DELAYLINE_DELAY__TOPICS="")
     assert shown.exit_code == 0
     assert "no topic takes delays" in shown.stderr
+
+
+def test_the_packages_of_kafka_are_not_needed() -> None:
+    without = "import sys; sys.modules['confluent_kafka'] = None; from cli.main import main; main()"
+    command = [sys.executable, "-c", without, "kafka", "acls", "--principal", "User:a"]
+    environ = {**os.environ, "DELAYLINE_MQ__KIND": "kafka", "DELAYLINE_MQ__BOOTSTRAP_SERVERS": "k1:9092"}
+    assert "delayline-worker" in subprocess.run(command, env=environ, capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize(
