@@ -123,6 +123,6 @@ def _of_clients(name: str) -> Pattern:
     """Raises ConfigError."""
     start = name.removesuffix("*")
     if (not start and name != ANY_NAME) or "*" in start:
-        raise ConfigError(f"--client-id: {name!r} is neither a transactional id nor the beginning of some, as app-*")
+        raise ConfigError(f"--transactional-id: {name!r} is neither an id nor the beginning of some, as app-*")
     how = PREFIXED if start and start != name else LITERAL
     return Pattern("transactional-id", how, start or ANY_NAME)

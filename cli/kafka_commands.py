@@ -39,11 +39,11 @@ Principals = Annotated[
     list[str] | None,
     typer.Option("--principal", help="Who gets it, User:NAME, repeatable; else the user of mq.properties."),
 ]
-ClientIds = Annotated[
+TransactionalIds = Annotated[
     list[str] | None,
     typer.Option(
-        "--client-id",
-        help="Transactional ids of clients that send delayed records, NAME or BEGINNING*, repeatable; else all.",
+        "--transactional-id",
+        help="Of clients that send to these topics, NAME or BEGINNING*, repeatable; else all.",
     ),
 ]
 
@@ -65,7 +65,7 @@ def acls(
     config: ConfigPath = None,
     role: Roles = None,
     principal: Principals = None,
-    client_id: ClientIds = None,
+    transactional_id: TransactionalIds = None,
     existing: Annotated[
         bool, typer.Option("--existing", help="Ask the brokers which topics match delay.topics, and name those.")
     ] = False,
@@ -84,7 +84,7 @@ def acls(
     from cli.kafka_acls import needs
 
     settings, principals, roles = _asked(config, role, principal)
-    ids = client_id or ["*"]
+    ids = transactional_id or ["*"]
     shown = acl_output.Shown(roles, principals, settings.mq.bootstrap_servers, command_config)
     if not check:
         topics = _existing(settings) if existing else None

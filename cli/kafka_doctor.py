@@ -181,7 +181,7 @@ def unseen_rights(verdict: Verdict) -> Iterator[Finding]:
     """Of groups and transactional ids, and whether topics may be made. Processes may have principals of their own, so
     that what another one needs is no failure here."""
     for need in verdict.missing:
-        detail = f"not allowed: {described(need.acl)}, which {' and '.join(need.roles)} needs: {'; '.join(need.why)}"
+        detail = f"not allowed: {described(need.acl)} (for {', '.join(need.roles)}): {'; '.join(need.why)}"
         yield Finding("warn", "rights", detail, "`delayline kafka acls --format commands` shows what to allow")
     if verdict.unknown:
         names = ", ".join(described(need.acl) for need in verdict.unknown)

@@ -63,7 +63,7 @@ def settings_of(place: Strict, user: str) -> dict[str, str]:
 
 def acls(place: Strict, role: str, *options: str, user: str = "") -> Ran:
     """The command, asked by the role's own principal, or another user."""
-    ids = ["--client-id", f"{place.client_id}*"]
+    ids = ["--transactional-id", f"{place.client_id}*"]
     return run("kafka", "acls", "--role", role, *ids, *options, **settings_of(place, user or role))
 
 
@@ -198,7 +198,7 @@ def test_the_doctor_names_what_processes_need_that_have_another_principal(place:
     group = f"group {place.namespace}-reconcile"
     assert looked.code == 0, looked
     assert rights == [
-        f"not allowed: Read on {group}, which reconcile needs: to commit how far the buffers have been audited"
+        f"not allowed: Read on {group} (for reconcile): to commit how far the buffers have been audited"
     ]
 
 
@@ -220,7 +220,16 @@ def test_the_command_lines_do_what_they_are_for(place: Strict, tmp_path: Path) -
     tool.chmod(0o755)
     super_user = {**settings_of(place, "root"), "mq__bootstrap_servers": place.kafka.bootstrap_servers}
     del super_user["mq__properties"]
-    asked = ["kafka", "acls", "--role", "serve", "--principal", DELAYLINE, "--client-id", f"{place.client_id}*"]
+    asked = [
+        "kafka",
+        "acls",
+        "--role",
+        "serve",
+        "--principal",
+        DELAYLINE,
+        "--transactional-id",
+        f"{place.client_id}*",
+    ]
     printed = run(*asked, "--format", "commands", **super_user).out
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     subprocess.run(["sh", "-e"], input=printed, env=environ, text=True, check=True, capture_output=True)

@@ -103,6 +103,6 @@ def test_the_doctor_warns_of_what_topics_do_not_show() -> None:
     missing, unknown = wanted[:1], wanted[1:2]
     found = list(unseen_rights(Verdict(missing, unknown, [])))
     assert [(one.level, one.check) for one in found] == [("warn", "rights"), ("ok", "rights")]
-    assert found[0].detail.startswith("not allowed: Create on topic ns.*, which worker and api and proxy needs: ")
+    assert found[0].detail.startswith("not allowed: Create on topic ns.* (for worker, api, proxy): ")
     assert found[1].detail.endswith("Describe on group ns-worker")
     assert list(unseen_rights(Verdict([], [], []))) == []

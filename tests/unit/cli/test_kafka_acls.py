@@ -95,7 +95,7 @@ def test_topics_that_are_known_are_named() -> None:
 
 @pytest.mark.parametrize("name", ["a*b*", "**", ""])
 def test_ids_of_clients_are_names_or_beginnings(name: str) -> None:
-    with pytest.raises(ConfigError, match="--client-id"):
+    with pytest.raises(ConfigError, match="--transactional-id"):
         needs(settings("orders"), ["proxy"], None, [name])
 
 
