@@ -1,7 +1,7 @@
 """The parts of a process, wired here and nowhere else: queue, index, worker, HTTP API."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,7 +36,7 @@ from delayline.names import Names
 from delayline.process import logs, threads
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import Full, PendingLimits
-from mq.contract import Queue
+from mq.contract import Admin, Queue
 from mq.embedded.queue import EmbeddedQueue
 from mq.embedded.retention import Expiry, Retainer, Retention
 from store.rocks import RocksIndex
@@ -85,6 +85,7 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
         _asked_worker(settings, registry, clock, accept_loss=accept_loss) as (queue, thread, here, listener),
         all_owners(settings, queue, clock, here) as owners,
     ):
+        parts: list[WorkerThread | ProxyThread] = [thread]
         services = Services(
             settings=_api_settings(settings),
             client=queue,
@@ -92,12 +93,14 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
             owners=owners,
             clock=clock,
             registry=registry,
-            readiness=lambda: _ready(queue, thread),
+            readiness=lambda: readiness_of(queue, parts),
             full=_limits(settings, owners, clock).full,
             access=_access(settings, clock, registry),
         )
         app = create_app(services)
         with _proxying(settings, queue, owners, registry, app, clock, services.full) as proxying:
+            if proxying is not None:
+                parts.append(proxying)
             yield Process(app, thread, proxying, listener)
 
 
@@ -243,9 +246,13 @@ def _worker_thread(
     return thread
 
 
-def _ready(queue: Queue, thread: WorkerThread) -> tuple[bool, str]:
-    trouble = queue.trouble()
-    return thread.readiness() if trouble is None else (False, trouble)
+def readiness_of(queue: Admin, parts: "Sequence[WorkerThread | ProxyThread]") -> tuple[bool, str]:
+    """Of a process with these, the worker first: ready when all are. Then the text is the worker's, about its
+    shards."""
+    if (trouble := queue.trouble()) is not None:
+        return False, trouble
+    answers = [part.readiness() for part in parts]
+    return next((answer for answer in answers if not answer[0]), answers[0])
 
 
 @contextmanager

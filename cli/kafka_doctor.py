@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from cli.acl_check import Verdict, ask, judge
+from cli.acl_output import described
 from cli.findings import TOPICS_MAX, Finding, left_out, no_answer
-from cli.kafka_rights import OWN, TARGETS, operations
+from cli.kafka_acls import Need, default_principal, needs
+from cli.kafka_rights import OWN, ROLES, TARGETS, operations
 from delayline.config import Settings
 from mq.contract import ClockOffset
 from mq.errors import QueueError, TopicUnknown
@@ -35,6 +38,7 @@ def examine_kafka(settings: Settings, queue: KafkaQueue, features: Mapping[str, 
         yield from _target(queue, topic)
     yield from _own(settings, queue, enabled[:TOPICS_MAX])
     yield from left_out(enabled)
+    yield from _unseen_rights(settings, queue)
     yield _clock(settings, queue)
 
 
@@ -115,7 +119,7 @@ def target(topic: str, found: Described) -> Iterator[Finding]:
 def rights(topic: str, found: Described, needed: frozenset[str]) -> Iterator[Finding]:
     """Whether we may do with the topic what has to be done; nothing where the brokers do not report it."""
     if found.operations is not None and (missing := sorted(needed - found.operations)):
-        advice = "let the principal of mq.properties do that, with kafka-acls.sh: docs/deploy.md#rights lists all"
+        advice = "let the principal of mq.properties do that: `delayline kafka acls` shows all that it needs"
         yield Finding("fail", topic, f"not allowed: {', '.join(missing)}", advice)
 
 
@@ -151,6 +155,37 @@ def own(change: Change, *, topics_create: bool) -> Finding:
         drift = ", ".join(f"{key} is {old}, not {new}" for key, (old, new) in sorted(change.settings.items()))
         return Finding("warn", change.topic, drift, f"a worker repairs it within half a minute; {PLAN}")
     return Finding("ok", change.topic, f"{change.partitions} partitions")
+
+
+# --- rights with what is no topic
+
+
+def _unseen_rights(settings: Settings, queue: KafkaQueue) -> Iterator[Finding]:
+    """No setting names the transactional ids of clients: `delayline kafka acls --check` is passed them."""
+    principal = default_principal(settings)
+    wanted = [need for need in needs(settings, ROLES, (), ()) if is_unseen(need)]
+    try:
+        reported = ask(settings, queue, (), is_own=True)
+    except QueueError as error:
+        yield Finding("warn", "rights", f"groups and transactional ids were not looked at: {error}")
+        return
+    yield from unseen_rights(judge(settings, wanted, reported, principal))
+
+
+def is_unseen(need: Need) -> bool:
+    """Whether topics and the cluster, which are asked one by one, do not show it."""
+    return need.acl.pattern.kind in ("group", "transactional-id") or need.acl.operation == "Create"
+
+
+def unseen_rights(verdict: Verdict) -> Iterator[Finding]:
+    """Of groups and transactional ids, and whether topics may be made. Processes may have principals of their own, so
+    that what another one needs is no failure here."""
+    for need in verdict.missing:
+        detail = f"not allowed: {described(need.acl)} (for {', '.join(need.roles)}): {'; '.join(need.why)}"
+        yield Finding("warn", "rights", detail, "`delayline kafka acls --format commands` shows what to allow")
+    if verdict.unknown:
+        names = ", ".join(described(need.acl) for need in verdict.unknown)
+        yield Finding("ok", "rights", f"the brokers do not show whether we are allowed: {names}")
 
 
 # --- clock

@@ -12,6 +12,7 @@ from cli import (
     dead_commands,
     doctor_commands,
     http_commands,
+    kafka_commands,
     message_commands,
     proxy_commands,
     reconcile_commands,
@@ -34,6 +35,7 @@ proxy_commands.register(app)
 config_commands.register(app)
 access_commands.register(app)
 doctor_commands.register(app)
+kafka_commands.register(app)
 http_commands.register(app)
 message_commands.register(app)
 topic_commands.register(app)

@@ -53,7 +53,7 @@ def kafka_proxy(settings: Settings, shared: Shared) -> "ProxyThread":
         from proxy.kafka.metrics import ProxyMetrics
     except ModuleNotFoundError as error:
         raise _missing("kafka", "Kafka", error) from error
-    proxy_settings = _kafka_settings(settings)
+    proxy_settings = _kafka_settings(settings, shared.clock)
     metrics = ProxyMetrics(shared.registry, shared.accepted, shared.unheeded)
     queue, clock, full = shared.queue, shared.clock, shared.full
     return ProxyThread(lambda: Server(open_hub(proxy_settings, queue, metrics, clock, full)), "kafka-proxy")
@@ -68,7 +68,7 @@ def rocketmq_proxy(settings: Settings, shared: Shared) -> "ProxyThread":
         from proxy.rocketmq.metrics import RocketmqProxyMetrics
     except ModuleNotFoundError as error:
         raise _missing("rocketmq", "RocketMQ", error) from error
-    proxy_settings = _rocketmq_settings(settings)
+    proxy_settings = _rocketmq_settings(settings, shared.clock)
     metrics = RocketmqProxyMetrics(shared.registry, shared.accepted, shared.unheeded)
     queue, owners, clock, full = shared.queue, shared.owners, shared.clock, shared.full
     return ProxyThread(
@@ -82,12 +82,12 @@ def _missing(kind: str, name: str, error: ModuleNotFoundError) -> ConfigError:
     )
 
 
-def _kafka_settings(settings: Settings) -> "ProxySettings":
+def _kafka_settings(settings: Settings, clock: Clock) -> "ProxySettings":
+    from delayline.process.tls import read_listener
     from kafkawire.client.address import parse_servers
     from proxy.kafka.access import read_access
     from proxy.kafka.limits import KafkaLimits
     from proxy.kafka.settings import ProxySettings
-    from proxy.tls import read_listener
 
     given = settings.proxy.kafka
     return ProxySettings(
@@ -103,7 +103,7 @@ def _kafka_settings(settings: Settings) -> "ProxySettings":
         refuse_unknown=settings.delay.unknown == "refuse",
         node_id_base=given.node_id_base,
         nodes_max=given.nodes_max,
-        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.kafka.certfile"),
+        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.kafka.certfile", clock),
         frame_bytes_max=given.frame_bytes_max,
         limits=_limits(given),
         kafka_limits=KafkaLimits(
@@ -115,11 +115,11 @@ def _kafka_settings(settings: Settings) -> "ProxySettings":
     )
 
 
-def _rocketmq_settings(settings: Settings) -> "RocketmqProxySettings":
+def _rocketmq_settings(settings: Settings, clock: Clock) -> "RocketmqProxySettings":
+    from delayline.process.tls import read_listener
     from mq.contract import HEADER_ROOM_BYTES
     from proxy.rocketmq.accounts import Account
     from proxy.rocketmq.settings import RocketmqProxySettings
-    from proxy.tls import read_listener
 
     given, queue = settings.proxy.rocketmq, rocketmq_settings(settings)
     return RocketmqProxySettings(
@@ -140,7 +140,7 @@ def _rocketmq_settings(settings: Settings) -> "RocketmqProxySettings":
             Account(one.access_key, one.secret_key.get_secret_value(), one.pattern) for one in given.account
         ),
         refuse_unknown=settings.delay.unknown == "refuse",
-        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.rocketmq.certfile"),
+        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.rocketmq.certfile", clock),
         frame_bytes_max=given.frame_bytes_max,
         limits=_limits(given),
         drain_max_s=given.drain_max / 1000,

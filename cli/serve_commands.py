@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -116,14 +116,16 @@ def run_process(
     import api.server
     from delay_service.worker.interpreter import set_up_interpreter
     from delayline.config import is_loopback
+    from delayline.config.checks import KEYS
     from delayline.process import logs
+    from delayline.process.tls import read_listener
 
     logs.configure(settings.log.format, settings.log.level)
-    host = address.host
+    host, is_api = address.host, address.setting == "api.port"
+    given = settings.api
+    tls = read_listener(given.certfile, given.keyfile, "api.certfile", SystemClock()) if is_api else None
     if not is_loopback(host):
-        logs.get(__name__).warning(
-            "there is no authentication: everyone who can reach this address may use it", host=host
-        )
+        _warn_of_network(logs.get(__name__), host, keys=is_api and given.auth == KEYS, encrypted=tls is not None)
     with rooms(settings, SystemClock()) as process:
         set_up_interpreter()
         api.server.serve(
@@ -131,7 +133,10 @@ def run_process(
             host,
             address.port,
             setting=address.setting,
-            on_started=lambda bound_port: typer.echo(welcome(settings, _url(host, bound_port), _queue(settings))),
+            on_started=lambda bound_port: typer.echo(
+                welcome(settings, _url(host, bound_port, encrypted=tls is not None), _queue(settings))
+            ),
+            tls=tls,
         )
     process.raise_failure()
     logs.get(__name__).info("stopped")
@@ -146,8 +151,15 @@ def _exit_at_once() -> None:
     os._exit(0)
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def _warn_of_network(log: Any, host: str, *, keys: bool, encrypted: bool) -> None:
+    if not keys:
+        log.warning("there is no authentication: everyone who can reach this address may use it", host=host)
+    elif not encrypted:
+        log.warning("keys cross the network in the clear: set api.certfile, or put TLS in front", host=host)
+
+
+def _url(host: str, port: int, *, encrypted: bool) -> str:
+    return f"http{'s' if encrypted else ''}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _queue(settings: "Settings") -> str:

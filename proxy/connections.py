@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import socket
 from collections import Counter
 from typing import Generic, Protocol, TypeVar
 
 import prometheus_client
 
 from delayline.clock import Clock
+from delayline.http.places import Places
+from delayline.process.tls import Connected, ListenerTls, TlsServer
 from proxy.endpoint import Endpoint
 from proxy.limits import Limits
+from proxy.listener import Accept, OpenPort, accept_plaintext
 
 GRACE_S = 2.0
 """What requests under way get when the proxy stops. One without an answer is sent again by its client."""
@@ -46,9 +50,20 @@ class Connections(Generic[C]):
         self._clock = clock
         self._section = section
         self._all: set[C] = set()
+        self._shaking = Places(limits.handshakes, limits.connections_per_address_max)
         self._per_address: Counter[str] = Counter()
         self._sweeping: asyncio.Task[None] | None = None
         self._all_gone = asyncio.Event()
+
+    def accept(self, tls: ListenerTls | None) -> Accept:
+        """How the connections of a port are taken."""
+        if tls is None:
+            return accept_plaintext
+
+        async def accept_tls(listener: socket.socket, connected: Connected) -> OpenPort:
+            return TlsServer(listener, tls, self._shaking, connected, self._limited.labels("handshakes").inc)
+
+        return accept_tls
 
     def all(self) -> list[C]:
         """Those that there are now."""

@@ -7,6 +7,7 @@ with its connection.
 """
 
 import resource
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,10 +37,19 @@ class Limits:
     @property
     def connections(self) -> int:
         """What the process' descriptors allow, too."""
-        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if descriptors == resource.RLIM_INFINITY:
-            return self.connections_max
+        descriptors = _descriptors()
         return max(1, min(self.connections_max, (descriptors - DESCRIPTORS_KEPT) // DESCRIPTORS_PER_CONNECTION))
+
+    @property
+    def handshakes(self) -> int:
+        """TLS handshakes at once, besides the connections: as many, where descriptors allow it."""
+        left = _descriptors() - DESCRIPTORS_PER_CONNECTION * self.connections - DESCRIPTORS_KEPT // 2
+        return max(1, min(self.connections, left))
+
+
+def _descriptors() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +76,12 @@ class Budget:
         self._gauge = gauge
         self._waiting: deque[Grant] = deque()
         self.used = 0
+        self._peak = 0
+
+    def take_peak(self) -> int:
+        """The most that was used at once since the last call."""
+        peak, self._peak = self._peak, self.used
+        return peak
 
     def take(self, size: int, ready: Callable[[], None]) -> Grant:
         """Granted at once, or later, and then `ready` is called. The first one is granted whatever its size."""
@@ -101,6 +117,7 @@ class Budget:
 
     def _use(self, size: int) -> None:
         self.used += size
+        self._peak = max(self._peak, self.used)
         if self._gauge is not None:
             self._gauge.set(self.used)
 

@@ -12,6 +12,7 @@
         │   └── NotAllowed      16: the account or the broker's settings do not permit it
         └── WireError           bytes that cannot be read
             ├── Malformed       not what they should be
+            │   └── UnreadableHeader   of a frame whose number could be found all the same
             ├── FrameTooLarge   a length beyond the limit, or below zero
             ├── CorruptBody     the checksum does not fit
             ├── BodyTooLarge    decompressed, it would pass the limit
@@ -72,6 +73,16 @@ class WireError(PeerError):
 
 class Malformed(WireError):
     """Bytes that are not what they should be."""
+
+
+class UnreadableHeader(Malformed):
+    """A header of which no more than this could be found: `encoding` is a `rocketmq.wire.command.Encoding`."""
+
+    def __init__(self, detail: str, opaque: int, flag: int, encoding: int) -> None:
+        super().__init__(detail)
+        self.opaque = opaque
+        self.flag = flag
+        self.encoding = encoding
 
 
 class FrameTooLarge(WireError):

@@ -97,6 +97,8 @@ class Api(Section):
 
     host: str = "127.0.0.1"
     port: Port = 8080
+    certfile: str = ""
+    keyfile: str = ""
     auth: Annotated[str, Field(min_length=1)] = "none"
     body_bytes_max: Annotated[Size, sizes("1KiB", "1GiB")] = _default("8MiB")
     batch_messages_max: int = Field(default=1000, ge=1, le=100_000)

@@ -60,6 +60,7 @@ class Guard:
     def __init__(self, limits: HttpLimits, registry: CollectorRegistry, name: str = "delayline_http") -> None:
         self.limits = limits
         self.places = Places(limits.connections_max, share_of(limits.connections_max, limits.address_share_percent))
+        self.handshakes = Places(self.places.places_max, self.places.per_address_max)  # of TLS: as many, besides
         self.lingering = 0
         self._dropped = Counter(
             f"{name}_connections_dropped",

@@ -36,14 +36,14 @@ class Places:
 
     def __init__(self, places_max: int, per_address_max: int) -> None:
         self.places_max = places_max
-        self._per_address_max = per_address_max
+        self.per_address_max = per_address_max
         self._occupants: dict[str, set[Occupant]] = {}
         self._waiting: dict[str, dict[Occupant, None]] = {}  # of each address, the longest first
         self.taken = 0
 
     def enter(self, occupant: Occupant) -> NoPlace | None:
         """Take a place, as one who waits. Why not, where there is none."""
-        if len(self._occupants.get(occupant.address, ())) >= self._per_address_max:
+        if len(self._occupants.get(occupant.address, ())) >= self.per_address_max:
             if not self._evict(occupant.address):
                 return NoPlace.ADDRESS
         elif self.taken >= self.places_max and not self._evict(self._most_waiting()):

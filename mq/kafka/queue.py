@@ -20,6 +20,7 @@ from mq.broker_clock import MEASURE_S, BrokerClock
 from mq.contract import Append, AppendRequest, Audited, Claim, ClockOffset, Handover, Owner, Position, TopicInfo
 from mq.each import append_each
 from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
+from mq.kafka.admin.access import Access
 from mq.kafka.admin.buffers import Buffers, Change
 from mq.kafka.admin.cluster import Cluster, Described, partition_number
 from mq.kafka.admin.limits import Limits
@@ -192,6 +193,11 @@ class KafkaQueue:
     def operations(self) -> frozenset[str] | None:
         """What we may do with the cluster itself; None where the brokers do not report it."""
         return self._open_cluster.operations()
+
+    def access(self) -> Access:
+        """What brokers report about rights."""
+        self._check()
+        return Access(self.settings, self.cluster, self._clock, self._closing.wait)
 
     def check_brokers(self) -> None:
         """Whether they speak what a worker needs. Raises QueueUnavailable."""

@@ -33,6 +33,7 @@ class Brokers:
         self._addresses: dict[BrokerKey, str] = {}  # bounded by the ports
         self._main: dict[BrokerKey, int] = {}  # ports that are listened on
         self._without: set[BrokerKey] = set()  # have none, and it was reported
+        self._in_use: dict[BrokerKey, str] = {}  # have none, because others listen there
         self._admitting = asyncio.Lock()
         self._opened: Opened | None = None
         self._moved: Moved | None = None
@@ -44,10 +45,18 @@ class Brokers:
     def close(self) -> None:
         self._client.close()
 
+    @property
+    def trouble(self) -> str | None:
+        """Why a broker that should have a port has none. One beyond `brokers_max` or `broker_ids_max` should not."""
+        return next((f"broker {key.name}, id {key.id}: {why}" for key, why in self._in_use.items()), None)
+
     async def learn(self) -> None:
         """What name servers know now. Raises RocketmqError."""
         found = await asyncio.to_thread(self._client.names.cluster)
-        await self.admit({BrokerKey(one.broker, number): at for one in found for number, at in one.addresses.items()})
+        addresses = {BrokerKey(one.broker, number): at for one in found for number, at in one.addresses.items()}
+        await self.admit(addresses)
+        for gone in self._in_use.keys() - addresses:
+            del self._in_use[gone]
 
     # --- addresses
 
@@ -98,9 +107,12 @@ class Brokers:
                     "a broker cannot be reached through the proxy", broker=key.name, id=key.id, detail=str(error)
                 )
             self._without.add(key)
+            if isinstance(error, CannotListen):
+                self._in_use[key] = str(error)
             return False
         self._main[key] = port
         self._without.discard(key)
+        self._in_use.pop(key, None)
         return True
 
 
@@ -153,7 +165,8 @@ class KeptPlaces:
 
 LEARN_S = 30.0
 LEARN_AGAIN_S = 1.0
-"""Between two looks at the cluster's brokers; and after a failure. Clients look for routes as often."""
+"""Between two looks at the cluster's brokers; and after a failure, or while a port is in use. Clients look for routes
+as often."""
 
 
 async def keep_learning(brokers: Brokers, trouble: Callable[[str | None], None]) -> None:
@@ -162,7 +175,7 @@ async def keep_learning(brokers: Brokers, trouble: Callable[[str | None], None])
         try:
             await brokers.learn()
             trouble(None)
-            await asyncio.sleep(LEARN_S)
+            await asyncio.sleep(LEARN_S if brokers.trouble is None else LEARN_AGAIN_S)
         except RocketmqError as error:
             log.warning("the name servers could not be asked for brokers", detail=str(error))
             trouble(str(error))

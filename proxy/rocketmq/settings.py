@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from ssl import SSLContext
 
+from delayline.process.tls import ListenerTls
 from delayline.schedule.rules import Rules
 from mq.rocketmq.naming import WireNames
 from proxy.limits import Limits
@@ -33,7 +33,7 @@ class RocketmqProxySettings:
     record_bytes_max: int  # of a record that is delayed, with room for Delayline's headers
     accounts: tuple[Account, ...] = ()  # of clients, where brokers check them
     refuse_unknown: bool = False  # delay.unknown
-    listener_tls: SSLContext | None = None
+    listener_tls: ListenerTls | None = None
     frame_bytes_max: int = FRAME_BYTES_MAX
     limits: Limits = field(default_factory=Limits)
     connect_timeout_s: float = 3.0  # as clients have it

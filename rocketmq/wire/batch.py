@@ -52,21 +52,22 @@ def encode_batch(members: Iterable[BatchMember]) -> bytes:
 
 
 def decode_batch(data: bytes | memoryview) -> list[BatchMember]:
-    """Raises Malformed. Java's reader believes the inner lengths alone; here both must fit."""
+    """As a broker reads it (`MessageExtEncoder.encode`), which takes a batch and nothing behind it, and passes over
+    the outer sizes. What is no UTF-8 is replaced, as in the clients that get it. Raises Malformed."""
     view = memoryview(data)
     members, at = [], 0
     while at < len(view):
         try:
-            size, _, _, flag, body_bytes = _HEAD.unpack_from(view, at)
+            _, _, _, flag, body_bytes = _HEAD.unpack_from(view, at)
             body_at = at + _HEAD.size
             body_to = body_at + body_bytes
             (properties_bytes,) = _INT16.unpack_from(view, body_to if body_bytes >= 0 else len(view))
             properties_at = body_to + _INT16.size
             end = properties_at + properties_bytes
-            if properties_bytes < 0 or end > len(view) or at + size != end:
+            if properties_bytes < 0 or end > len(view):
                 raise Malformed("a member of a batch whose lengths do not fit")
-            members.append(BatchMember(view[body_at:body_to], str(view[properties_at:end], "utf-8"), flag))
-        except (struct.error, UnicodeDecodeError) as error:
+            members.append(BatchMember(view[body_at:body_to], str(view[properties_at:end], "utf-8", "replace"), flag))
+        except struct.error as error:
             raise Malformed(f"not a batch: {error}") from error
         at = end
     return members

@@ -11,6 +11,7 @@ The encoding is decided frame by frame: a server answers in its own, whatever th
 have to be read at any time. (`org.apache.rocketmq.remoting.protocol.RemotingCommand`, `RocketMQSerializable`)
 """
 
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rocketmq.errors import InvalidRequest, Malformed
+from rocketmq.errors import InvalidRequest, Malformed, UnreadableHeader
 from rocketmq.wire.frames import HEAD_BYTES, frame
 from rocketmq.wire.lenient import loads_object
 
@@ -36,6 +37,12 @@ _INT32 = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 _CODE_MIN, _CODE_MAX = -0x8000, 0x7FFF
 _INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_OPAQUE, _FLAG = (
+    re.compile(rb"""(?<![\w\\])["']?%b["']?\s{0,8}:\s{0,8}["']?(-?[0-9]{1,10})(?![\w.])""" % name)
+    for name in (b"opaque", b"flag")
+)
+"""Of a header that is no JSON, in any quotes. What is there twice counts as missing: one may be part of a text."""
 HEADER_LENGTH_MASK = (1 << 24) - 1
 """Of the first four bytes; the others are the encoding."""
 
@@ -166,7 +173,8 @@ def decode_body(payload: memoryview) -> memoryview:
 
 
 def decode_frame(payload: memoryview) -> Command:
-    """Of a payload as `FrameSplitter` cuts it; the body is a slice of it. Raises Malformed."""
+    """Of a payload as `FrameSplitter` cuts it; the body is a slice of it. Raises Malformed;
+    UnreadableHeader where its sender can be answered."""
     if len(payload) < HEAD_BYTES:
         raise Malformed(f"a frame of {len(payload)} bytes")
     (head,) = _HEAD.unpack_from(payload)
@@ -174,12 +182,28 @@ def decode_frame(payload: memoryview) -> Command:
     if body_at > len(payload):
         raise Malformed(f"a header of {head & HEADER_LENGTH_MASK} bytes in a frame of {len(payload)}")
     header, body = payload[HEAD_BYTES:body_at], payload[body_at:]
-    match head >> 24:
-        case Encoding.JSON:
-            return _decode_json(header, body)
-        case Encoding.ROCKETMQ:
-            return _decode_binary(header, body)
+    try:
+        match head >> 24:
+            case Encoding.JSON:
+                return _decode_json(header, body)
+            case Encoding.ROCKETMQ:
+                return _decode_binary(header, body)
+    except Malformed as error:
+        raise _unreadable(header, Encoding(head >> 24), error) from error
     raise Malformed(f"a header in encoding {head >> 24}")
+
+
+def _unreadable(header: memoryview, encoding: Encoding, error: Malformed) -> Malformed:
+    """The error, with number and flag where each is found."""
+    if encoding is Encoding.ROCKETMQ:
+        if len(header) < _FIXED.size:
+            return error
+        _, _, _, opaque, flag, _ = _FIXED.unpack_from(header)
+        return UnreadableHeader(str(error), opaque, flag, encoding)
+    opaques, flags = _OPAQUE.findall(header), _FLAG.findall(header) or [b"0"]
+    if len(opaques) != 1 or len(flags) != 1 or not _INT32_MIN <= (opaque := int(opaques[0])) <= _INT32_MAX:
+        return error
+    return UnreadableHeader(str(error), opaque, int(flags[0]), encoding)
 
 
 # --- JSON
@@ -235,7 +259,8 @@ def _decode_json(header: memoryview, body: memoryview) -> Command:
 
 
 def _decode_lenient(header: memoryview, body: memoryview) -> Command:
-    """Old clients leave out what they do not need, and write numbers and booleans where text belongs."""
+    """Old clients leave out what they do not need, and write numbers and booleans where text belongs, or text where
+    numbers do."""
     found = loads_object(header)
     if "code" not in found:
         raise Malformed("a header without code")
@@ -261,6 +286,8 @@ def _decode_lenient(header: memoryview, body: memoryview) -> Command:
 
 def _int32(header: dict[str, Any], name: str) -> int:
     value = header.get(name, 0)
+    if type(value) is str and _NUMBER.fullmatch(value):
+        value = int(value)
     if type(value) is not int or not _INT32_MIN <= value <= _INT32_MAX:
         raise Malformed(f"{name} is no 32-bit number")
     return value

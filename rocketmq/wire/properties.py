@@ -11,6 +11,10 @@ from rocketmq.errors import InvalidRequest, Malformed
 BYTES_MAX = 32767
 """A signed 16-bit length stands before them where they are stored."""
 
+MSG_REGION, DEFAULT_REGION = "MSG_REGION", "DefaultRegion"
+"""A property that brokers add to a single message, and a field of their answers: their `regionId`. Java's clients
+write no trace of what has none (`AsyncTraceDispatcher`)."""
+
 _NAME_ENDS, _VALUE_ENDS = "\x01", "\x02"
 
 

@@ -31,6 +31,9 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.trace.TraceBean;
+import org.apache.rocketmq.client.trace.TraceContext;
+import org.apache.rocketmq.client.trace.TraceDataEncoder;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -50,6 +53,7 @@ public class JavaClient {
     static final Map<String, LocalTransactionState> CHECKED = new ConcurrentHashMap<>();
     static String names;
     static RPCHook account; // signs, where there is one
+    static boolean traces; // of producers and consumers made from now on
     static DefaultMQProducer producer;
     static final List<Thread> STREAMS = new ArrayList<>();
     static volatile boolean streaming;
@@ -80,6 +84,8 @@ public class JavaClient {
             case "hush": return hush();
             case "transact": return transact(command);
             case "recall": return producer().recallMessage(command.getString("topic"), command.getString("handle"));
+            case "trace": traces = true; return "on";
+            case "traced": return traced(command);
             case "view": return seen(producer().viewMessage(command.getString("topic"), command.getString("id")));
             case "find": return find(command);
             default: throw new IllegalArgumentException(command.toString());
@@ -97,6 +103,7 @@ public class JavaClient {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(command.getString("group"), account);
         consumer.setNamesrvAddr(names);
         consumer.setInstanceName(name);
+        consumer.setEnableTrace(traces);
         consumer.setMqClientApiTimeout(PATIENCE_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(1);
@@ -160,6 +167,7 @@ public class JavaClient {
         if (producer == null) {
             producer = new DefaultMQProducer("producers", account);
             producer.setNamesrvAddr(names);
+            producer.setEnableTrace(traces);
             producer.setMqClientApiTimeout(PATIENCE_MS);
             producer.setSendMsgTimeout(PATIENCE_MS);
             producer.start();
@@ -237,6 +245,7 @@ public class JavaClient {
         TransactionMQProducer transacting = new TransactionMQProducer(group, account);
         transacting.setNamesrvAddr(names);
         transacting.setInstanceName(group);
+        transacting.setEnableTrace(traces);
         transacting.setMqClientApiTimeout(PATIENCE_MS);
         transacting.setHeartbeatBrokerInterval(1_000); // from the second one on a broker asks it: the first is too early
         transacting.setSendMsgTimeout(PATIENCE_MS);
@@ -259,6 +268,23 @@ public class JavaClient {
         String topic = command.getString("topic");
         for (MessageExt one : producer().queryMessage(topic, command.getString("key"), 32, 0, Long.MAX_VALUE).getMessageList()) {
             found.add(seen(one));
+        }
+        return found;
+    }
+
+    /** What the topic of traces has about a message. */
+    static JSONArray traced(JSONObject command) throws Exception {
+        JSONArray found = new JSONArray();
+        String id = command.getString("id");
+        for (MessageExt one : producer().queryMessage("RMQ_SYS_TRACE_TOPIC", id, 32, 0, Long.MAX_VALUE).getMessageList()) {
+            for (TraceContext act : TraceDataEncoder.decoderFromTraceDataString(new String(one.getBody(), StandardCharsets.UTF_8))) {
+                for (TraceBean bean : act.getTraceBeans()) {
+                    if (id.equals(bean.getMsgId())) {
+                        found.add(JSONObject.of("type", act.getTraceType().name(), "topic", bean.getTopic(), "success", act.isSuccess())
+                            .fluentPut("group", act.getGroupName()));
+                    }
+                }
+            }
         }
         return found;
     }

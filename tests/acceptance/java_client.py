@@ -61,6 +61,7 @@ class JavaClient:
             f"-Drmq.logback.configurationFile={LOGBACK}",
             "-Drocketmq.client.rebalance.waitInterval=500",
             f"-Dcom.rocketmq.remoting.client.connect.timeout={WITHIN_S * 1000:.0f}",
+            "-Dcom.rocketmq.recall.default.trace.enable=true",
         ]
         command = [*compiled(SOURCE, folder, *options), name_server, *(account or ())[:2]]
         self._log = folder / "java.log"
@@ -120,6 +121,20 @@ class JavaClient:
     def recall(self, topic: str, handle: str) -> str:
         """By its producer; the id."""
         return str(self.ask("recall", topic=topic, handle=handle))
+
+    def trace(self) -> None:
+        """Producers and consumers that begin after this write what they do to RocketMQ's topic of traces."""
+        self.ask("trace")
+
+    def traced(self, msg_id: str) -> list[dict[str, Any]]:
+        """What that has about a message: the `type` of an act (`Pub`, `SubBefore`, `SubAfter`, `EndTransaction`,
+        `Recall`), its `success`, the `group` of the client, and the `topic`, but not with `Sub...`."""
+        try:
+            return list(self.ask("traced", id=msg_id))
+        except Thrown as error:
+            if "CODE: 208 " not in str(error):
+                raise
+            return []  # not yet
 
     def view(self, topic: str, msg_id: str) -> Seen:
         """What an administrator finds by a message's id."""

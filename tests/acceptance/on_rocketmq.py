@@ -12,6 +12,14 @@ from tests.fault.server import Server
 
 def server_on(rocketmq: RocketMqAt, data_dir: Path, **settings: str) -> Server:
     """With a namespace of its own and `settings`, ready."""
+    server = server_for(rocketmq, data_dir, **settings)
+    server.start()
+    server.wait_ready()
+    return server
+
+
+def server_for(rocketmq: RocketMqAt, data_dir: Path, **settings: str) -> Server:
+    """The same, not started."""
     usual = {
         "mq__kind": "rocketmq",
         "mq__bootstrap_servers": rocketmq.settings.name_servers[0],
@@ -19,10 +27,7 @@ def server_on(rocketmq: RocketMqAt, data_dir: Path, **settings: str) -> Server:
         "delay__topics": "orders-*",
         "delay__discovery_interval": "200ms",
     }
-    server = Server(data_dir, **usual | settings)
-    server.start()
-    server.wait_ready()
-    return server
+    return Server(data_dir, **usual | settings)
 
 
 def send(server: Server, topic: str, **message: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Keys and rules on a server at work, as docs/security.md has them."""
 
 import re
+import ssl
 import threading
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.acceptance.asking import Ran, run, wait_for
 from tests.acceptance.conftest import MakeServer
+from tests.brokers.certificates import make_certificate
 from tests.fault.server import Server, http_client
 
 RULES = """
@@ -181,3 +183,29 @@ def test_nothing_secret_is_logged_or_kept(installation: Installation) -> None:
     assert secret not in installation.server.log.read_text()
     assert secret not in installation.keys.read_text()
     assert installation.keys.stat().st_mode & 0o077 == 0
+
+
+def test_over_tls_clients_trust_the_certificate_and_plaintext_is_refused(
+    make_server: MakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_certificate(tmp_path, "server", "127.0.0.1")
+    server = make_server(api__certfile=str(tmp_path / "server.crt"), api__keyfile=str(tmp_path / "server.key"))
+    url = server.url.replace("http:", "https:")
+    server.start()
+    trusting = httpx.Client(verify=ssl.create_default_context(cafile=str(tmp_path / "server.crt")), timeout=10)
+    with trusting as http:
+        wait_for(lambda: _status(http, f"{url}/readyz"), lambda status: status == 200)
+        body = {"value": "v", "schedule": {"delay": "1ms"}}
+        assert http.post(f"{url}/v1/topics/orders/messages", json=body).status_code == 201
+        with pytest.raises(httpx.TransportError), http_client(5) as plain:
+            plain.get(f"{server.url}/healthz")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.crt"))
+        assert run("topics", url=url).code == 0
+        assert f"listens on {url}" in server.log.read_text()
+
+
+def _status(http: httpx.Client, url: str) -> int:
+    try:
+        return http.get(url).status_code
+    except httpx.TransportError:
+        return 0

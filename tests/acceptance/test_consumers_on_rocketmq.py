@@ -78,8 +78,8 @@ def test_messages_have_what_those_of_javas_own_producer_have(
         "timer": {"UNIQ_KEY", "WAIT", *OF_BROKER, *REAL, *TIMER},
         "level": {"UNIQ_KEY", "WAIT", *OF_BROKER, *REAL, "DELAY"},
         "in a batch": {"UNIQ_KEY", "WAIT"},
-        "delayed": {"UNIQ_KEY", *OURS},
-        "at once": {"UNIQ_KEY"},
+        "delayed": {"UNIQ_KEY", "MSG_REGION", *OURS},
+        "at once": {"UNIQ_KEY", "MSG_REGION"},
     }
     for one in found.values():
         assert {name: one.properties[name] for name in USERS} == USERS

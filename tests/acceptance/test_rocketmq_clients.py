@@ -1,5 +1,6 @@
 """RocketMQ's own Java client, unmodified, through the proxy: only the name server's address is another."""
 
+import socket
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from rocketmq.wire.headers.send import SendMessageV2
 from rocketmq.wire.properties import encode_properties
 from tests.acceptance.asking import HTTP, wait_for
 from tests.acceptance.java_client import JavaClient, Thrown, by_body, java_client
-from tests.acceptance.on_rocketmq import new_group, new_topic, server_on
+from tests.acceptance.on_rocketmq import new_group, new_topic, server_for, server_on
 from tests.brokers.rocketmq import BROKER, RocketMqAt
 from tests.fault.server import Server
 from tests.ports import free_range
@@ -71,6 +72,29 @@ def group(client: Client) -> MakeGroup:
 def waiting(server: Server, topic: str) -> int:
     answer = HTTP.get(f"{server.url}/v1/messages", params={"topic": topic}, timeout=20)
     return len(answer.raise_for_status().json()["messages"])
+
+
+def test_serve_is_ready_when_its_proxy_listens_for_each_broker(rocketmq: RocketMqAt, tmp_path: Path) -> None:
+    port = free_range(12)
+    proxied = {"proxy__rocketmq__port": str(port), "proxy__rocketmq__brokers_max": "1"}
+    server = server_for(rocketmq, tmp_path / "data", **proxied)
+    with ExitStack() as stack, socket.socket() as other:
+        stack.callback(server.kill)
+        other.bind(("127.0.0.1", port + 4))
+        other.listen()
+        server.start()
+
+        def answered() -> tuple[int, str]:
+            answer = HTTP.get(f"{server.url}/readyz", timeout=20)
+            return answer.status_code, answer.json().get("detail", "")
+
+        def waits_for_it(answer: tuple[int, str]) -> bool:
+            return answer[0] == 503 and f"port {port + 4} on 127.0.0.1 is in use" in answer[1]
+
+        server.wait_alive()
+        assert waits_for_it(wait_for(answered, waits_for_it, within_s=30))
+        other.close()
+        server.wait_ready()
 
 
 def test_every_way_to_ask_for_a_delay_delays_and_delivers_what_was_sent(

@@ -15,7 +15,7 @@ import pytest
 from rocketmq.client.client import Client
 from rocketmq.client.settings import ClientSettings
 from tests.acceptance.asking import wait_for
-from tests.acceptance.java_client import JavaClient, Thrown
+from tests.acceptance.java_client import COMMIT, JavaClient, Thrown
 from tests.acceptance.on_rocketmq import server_on
 from tests.brokers.distribution import Unavailable
 from tests.brokers.rocketmq import BROKER, RocketMq, jars, started
@@ -30,7 +30,7 @@ NATIVE: dict[str, Any] = {"properties": {}, "broker": BROKER, "queue": 0}
 @pytest.fixture(scope="module")
 def rocketmq() -> Iterator[RocketMq]:
     try:
-        with started(replicas=1) as server:
+        with started(replicas=1, properties={"traceTopicEnable": "true"}) as server:
             yield server
     except Unavailable as error:
         pytest.skip(f"no RocketMQ: {error}")
@@ -111,3 +111,45 @@ def test_tools_work_through_the_proxy(rocketmq: RocketMq, server: Server, tmp_pa
     assert f"127.0.0.1:{rocketmq.broker.port}" not in shown
     assert topic in administered(rocketmq, tmp_path, port, "topicList")
     assert BROKER in administered(rocketmq, tmp_path, port, "topicStatus", "-t", topic)
+
+
+def test_a_trace_has_the_clients_topic_and_each_act_of_producers_and_consumers(
+    rocketmq: RocketMq, server: Server, tmp_path: Path
+) -> None:
+    (topic, group), port = made(rocketmq), int(server.settings["proxy__rocketmq__port"])
+    begun, produced = ("SubBefore", "", True, group), ("Pub", topic, True, "producers")
+    consumed = [begun, ("SubAfter", "", True, group)]
+    with closing(JavaClient(f"127.0.0.1:{port}", tmp_path)) as java:
+        java.trace()
+        later = java.sent(topic, b"later", delay_sec=3600, **NATIVE)
+        java.recall(topic, later["handle"])
+        ended = java.transact(topic, b"t", group="transacting", outcome=COMMIT, properties={"delay": "500ms"})
+        expected = {
+            java.send(topic, b"timer", delay_ms=500, **NATIVE): [produced, *consumed],
+            java.send(topic, b"level", level=1, **NATIVE): [produced, *consumed],
+            later["msg_id"]: [produced, ("Recall", topic, True, "producers")],
+            ended["msg_id"]: [
+                ("EndTransaction", topic, True, "transacting"),
+                ("Pub", topic, True, "transacting"),
+                *consumed,
+            ],
+        }
+
+        def traced() -> dict[str, list[tuple[Any, ...]]]:
+            return {
+                msg_id: sorted(
+                    (one["type"], one["topic"], one["success"], one["group"]) for one in java.traced(msg_id)
+                )
+                for msg_id in expected
+            }
+
+        with java.consuming(group, topic) as got:
+            delivered = {one.body: one for one in got(3)}
+        wanted = {msg_id: sorted(acts) for msg_id, acts in expected.items()}
+        assert wait_for(traced, lambda found: found == wanted, within_s=60) == wanted
+    shown = administered(rocketmq, tmp_path, port, "queryMsgTraceById", "-i", delivered[b"timer"].msg_id)
+    lines = [line.split() for line in shown.splitlines() if line.startswith(("Pub ", "Sub "))]
+    assert [(line[0], line[1], line[-1]) for line in lines] == [
+        ("Pub", "producers", "success"),
+        ("Sub", group, "success"),
+    ]

@@ -38,6 +38,11 @@ _MOVING = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
+_COORDINATOR_MOVING = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -152,6 +157,16 @@ def timed_out(error: KafkaError) -> bool:
 
 def no_group(error: KafkaError) -> bool:
     return error.code() == KafkaError.GROUP_ID_NOT_FOUND
+
+
+def coordinator_moving(error: KafkaError) -> bool:
+    """The group's coordinator is only just found, or begins to know the group: ask again."""
+    return error.code() in _COORDINATOR_MOVING
+
+
+def no_rights(error: KafkaError) -> bool:
+    """We may do nothing with the topic, or the group."""
+    return error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
 def topic_exists(error: KafkaError) -> bool:

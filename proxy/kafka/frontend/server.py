@@ -8,8 +8,8 @@ from kafkawire.protocol.errors import PeerError
 from proxy.connections import Connections
 from proxy.kafka.frontend.relay import KafkaRelay
 from proxy.kafka.hub import Hub
-from proxy.listener import open_port
-from proxy.memory import keep_freed_memory
+from proxy.listener import OpenPort, open_port
+from proxy.memory import FreedMemory
 
 IN_USE = "choose others with proxy.kafka.port"
 LEARN_S = 30.0
@@ -24,23 +24,24 @@ class Server:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[OpenPort] = []
         limited = hub.metrics.limited
         self._connections: Connections[KafkaRelay] = Connections(
             hub.settings.limits, limited, hub.clock, "proxy.kafka"
         )
+        self._memory = FreedMemory(hub.budget)
         self._learning: asyncio.Task[None] | None = None
         self.trouble: str | None = "the cluster has not answered yet"
 
     async def start(self) -> None:
         """Listen on every port. Raises CannotListen."""
-        keep_freed_memory()
+        self._memory.start()
         settings = self._hub.settings
         try:
+            accept = self._connections.accept(settings.listener_tls)
             for port, node_id in self._hub.topology.ports().items():
                 connected = partial(self._connected, node_id)
-                server = await open_port(settings.host, port, connected, settings.listener_tls, IN_USE)
-                self._servers.append(server)
+                self._servers.append(await open_port(settings.host, port, connected, IN_USE, accept))
         except BaseException:
             self._stop_listening()
             raise
@@ -65,6 +66,7 @@ class Server:
         """Take no more connections, let each answer what it has been asked, then close it."""
         self._stop_listening()
         await self._connections.stop()
+        self._memory.stop()
         if self._learning is not None:
             self._learning.cancel()
         self._hub.close()

@@ -14,7 +14,7 @@ from rocketmq.errors import Malformed
 from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command, answer_to, decode_frame, peek
 from rocketmq.wire.headers.send import RecallMessageAnswer
-from rocketmq.wire.properties import decode_properties
+from rocketmq.wire.properties import DEFAULT_REGION, MSG_REGION, decode_properties
 
 if TYPE_CHECKING:
     from proxy.rocketmq.frontend.relay import FrameRelay
@@ -138,10 +138,9 @@ class BrokerTraffic:
         self._hub.metrics.recalls.labels(code).inc()
         if request.is_one_way:
             return
-        if refusal is not None:
-            self._relay.to_client(refused(request, refusal))
-        else:
-            self._relay.to_client(answer_to(request, code, RecallMessageAnswer(unique_key).to_fields()))
+        answer = refused(request, refusal) if refusal is not None else _recall_answer(request, unique_key)
+        answer.fields = {**answer.fields, MSG_REGION: DEFAULT_REGION}
+        self._relay.to_client(answer)
 
     # --- answers
 
@@ -163,3 +162,7 @@ class BrokerTraffic:
             self._relay.to_client(check)
         else:
             self._relay.pass_back(payload)
+
+
+def _recall_answer(request: Command, unique_key: str) -> Command:
+    return answer_to(request, Answer.SUCCESS, RecallMessageAnswer(unique_key).to_fields())

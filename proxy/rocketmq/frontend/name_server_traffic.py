@@ -40,7 +40,9 @@ class NameServerTraffic:
         return False
 
     def request(self, payload: memoryview, paid: Paid) -> None:
-        raise AssertionError("none is wanted")
+        """None is wanted. Raises UnreadableHeader."""
+        decode_frame(payload)
+        raise AssertionError("it can be read")
 
     def flush(self) -> None:
         """Nothing is gathered."""

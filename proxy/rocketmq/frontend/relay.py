@@ -10,16 +10,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from delayline.process import logs
 from proxy.endpoint import as_it_came
 from proxy.relay import Address, Relay
 from proxy.rocketmq.frontend.outlet import Outlet
+from proxy.rocketmq.sends.answers import unreadable
 from proxy.rocketmq.sends.sender import Paid
-from rocketmq.errors import FrameTooLarge, RocketmqError
-from rocketmq.wire.command import Command, encode_frame
+from rocketmq.errors import FrameTooLarge, RocketmqError, UnreadableHeader
+from rocketmq.wire.command import IS_ANSWER, IS_ONE_WAY, Command, encode_frame
 from rocketmq.wire.passing import Passing, PassingSplitter
 
 if TYPE_CHECKING:
     from proxy.rocketmq.hub import RocketmqHub
+
+log = logs.get(__name__)
 
 BEHIND_AN_ANSWER = "behind an answer"
 QUIET_S = 0.3
@@ -38,7 +42,8 @@ class Traffic(Protocol):
         """Whether a client's frame, of which this is all up to the end of its header, is wanted whole."""
 
     def request(self, payload: memoryview, paid: Paid) -> None:
-        """`FrameRelay.release` is to be called when nothing is held of it any more."""
+        """One that is wanted, or cannot be read, whole. `FrameRelay.release` is to be called when nothing is held of
+        it any more. Raises UnreadableHeader before anything is done."""
 
     def flush(self) -> None:
         """All that was read of the client in one go has been handed over."""
@@ -75,6 +80,7 @@ class FrameRelay(Relay["RocketmqHub"]):
         self._to_client = Outlet(self.client, self._behind_an_answer)
         self._paid: deque[Paid] = deque()  # of frames that are gathered, in order
         self._has_heard = False  # from the server, since the last look
+        self._has_warned = False  # of requests that cannot be read
 
     async def _addresses(self) -> Sequence[Address]:
         return self._find()
@@ -116,12 +122,32 @@ class FrameRelay(Relay["RocketmqHub"]):
                         self._traffic.flush()  # or it would wait for the rest of this frame
                     self._to_server.pass_on(one.data, is_within=is_within)
                 else:
-                    self._traffic.request(one.payload, self._paid.popleft())
+                    self._request(one.payload, self._paid.popleft())
         finally:
             self._traffic.flush()
 
+    def _request(self, payload: memoryview, paid: Paid) -> None:
+        try:
+            self._traffic.request(payload, paid)
+        except UnreadableHeader as error:
+            if error.flag & IS_ANSWER:
+                raise
+            self.release(paid)
+            self._answer_unreadable(error)
+
+    def _answer_unreadable(self, error: UnreadableHeader) -> None:
+        """Its sender would wait for an answer; and the next frame is where it should be."""
+        if not self._has_warned:
+            log.warning("a request cannot be read", client=self.client.peer, target=self.target, reason=str(error))
+        self._has_warned = True
+        if not error.flag & IS_ONE_WAY:
+            self.to_client(unreadable(error))
+
     def _wants_request(self, head: memoryview, length: int) -> bool:
-        wanted = self._traffic.wants_request(head)
+        try:
+            wanted = self._traffic.wants_request(head)
+        except UnreadableHeader:
+            wanted = True  # to be answered when it is there
         if wanted:
             self._paid.append(paid := Paid())
             self._held.pay(paid, length)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from delayline.process import logs
+from delayline.process.listening import CannotListen
 from proxy.connections import Connections
-from proxy.listener import open_port
-from proxy.memory import keep_freed_memory
+from proxy.listener import OpenPort, open_port
+from proxy.memory import FreedMemory
 from proxy.relay import Address
 from proxy.rocketmq.brokers import keep_learning
 from proxy.rocketmq.frontend.broker_traffic import BrokerTraffic
@@ -28,16 +29,17 @@ class RocketmqServer:
 
     def __init__(self, hub: RocketmqHub) -> None:
         self._hub = hub
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[OpenPort] = []
         limits, limited = hub.settings.limits, hub.metrics.limited
         self._connections: Connections[FrameRelay] = Connections(limits, limited, hub.clock, "proxy.rocketmq")
+        self._memory = FreedMemory(hub.budget)
         self._learning: asyncio.Task[None] | None = None
         self._turn = 0
         self.trouble: str | None = "the name servers have not answered yet"
 
     async def start(self) -> None:
         """Listen as a name server; brokers' ports follow as they become known. Raises CannotListen."""
-        keep_freed_memory()
+        self._memory.start()
         hub = self._hub
 
         def traffic(relay: FrameRelay) -> Traffic:
@@ -46,13 +48,14 @@ class RocketmqServer:
         if hub.accounts.trouble is not None:
             log.warning(hub.accounts.trouble)
         hub.brokers.serve(self._open, self._moved)
-        await self._listen(hub.settings.port, NAME_SERVER, self._name_servers, traffic)
+        self._servers.append(await self._listen(hub.settings.port, NAME_SERVER, self._name_servers, traffic))
         self._connections.start()
         self._learning = asyncio.create_task(keep_learning(hub.brokers, self._learned))
 
     def _learned(self, trouble: str | None) -> None:
-        """Once it has learned the brokers, connections show by themselves whether they are there."""
-        self.trouble = self.trouble and trouble
+        """Once it has learned the brokers, connections show by themselves whether they are there. Whether their ports
+        are listened on they do not: routes leave out a broker without one."""
+        self.trouble = (self.trouble and trouble) or self._hub.brokers.trouble
 
     async def _open(self, key: BrokerKey, port: int) -> None:
         """The broker's port, and its VIP channel. Raises CannotListen."""
@@ -60,8 +63,16 @@ class RocketmqServer:
         def traffic(relay: FrameRelay) -> Traffic:
             return BrokerTraffic(self._hub, relay, key.name)
 
-        for below in (0, VIP):
-            await self._listen(port - below, _target(key), partial(self._broker, key, below), traffic)
+        opened: list[OpenPort] = []
+        try:
+            for below in (0, VIP):
+                find = partial(self._broker, key, below)
+                opened.append(await self._listen(port - below, _target(key), find, traffic))
+        except CannotListen:
+            for server in opened:
+                server.close()
+            raise
+        self._servers += opened
 
     async def _listen(
         self,
@@ -69,13 +80,14 @@ class RocketmqServer:
         target: str,
         find: Callable[[], Sequence[Address]],
         traffic: Callable[[FrameRelay], Traffic],
-    ) -> None:
+    ) -> OpenPort:
         def connected() -> asyncio.Protocol:
             began, ended = self._connections.began, self._connections.ended
             return FrameRelay(self._hub, target, find, traffic, began, ended).client
 
         settings = self._hub.settings
-        self._servers.append(await open_port(settings.host, port, connected, settings.listener_tls, IN_USE))
+        accept = self._connections.accept(settings.listener_tls)
+        return await open_port(settings.host, port, connected, IN_USE, accept)
 
     def _name_servers(self) -> Sequence[Address]:
         """Each connection begins with another one: one that is frozen takes connections, and does not answer."""
@@ -100,6 +112,7 @@ class RocketmqServer:
         for server in self._servers:
             server.close()
         await self._connections.stop()
+        self._memory.stop()
         if self._learning is not None:
             self._learning.cancel()
         self._hub.close()

@@ -4,14 +4,21 @@ from collections.abc import Mapping
 
 from proxy.rocketmq.sends.request import RemotingRefusal
 from proxy.rocketmq.sends.split import Buffered
-from rocketmq.errors import InvalidRequest
-from rocketmq.wire.command import Command, answer_to
+from rocketmq.errors import InvalidRequest, UnreadableHeader
+from rocketmq.wire.codes import Answer
+from rocketmq.wire.command import IS_ANSWER, Command, Encoding, answer_to
 from rocketmq.wire.headers.send import SendMessageAnswer
 from rocketmq.wire.ids import RecallHandle
 
 
 def refused(request: Command, refusal: RemotingRefusal) -> Command:
     return answer_to(request, refusal.code, remark=refusal.remark)
+
+
+def unreadable(error: UnreadableHeader) -> Command:
+    """To a request of which no more is known. Brokers end the connection; with an answer the client learns why."""
+    remark, encoding = f"the request's header cannot be read: {error}", Encoding(error.encoding)
+    return Command(Answer.SYSTEM_ERROR, opaque=error.opaque, flag=IS_ANSWER, remark=remark, encoding=encoding)
 
 
 def readdressed(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketmq.errors import FrameTooLarge, InvalidRequest, Malformed, WireError
+from rocketmq.errors import FrameTooLarge, InvalidRequest, Malformed, UnreadableHeader, WireError
 from rocketmq.wire.codes import NEEDS_JSON, Request
 from rocketmq.wire.command import Command, Encoding, Language, answer_to, decode_frame, encode_frame
 from rocketmq.wire.frames import FrameSplitter
@@ -117,6 +117,45 @@ def test_numbers_and_booleans_of_old_clients_are_read_as_text() -> None:
     assert found.fields == {"a": "1", "b": "true", "d": "false", "e": "1.5"}
 
 
+def test_numbers_as_text_are_read_as_numbers() -> None:
+    found = decode_frame(framed(b'{"code":"310","opaque":"-3","flag":"+2","version":"1"}'))
+    assert (found.code, found.opaque, found.flag, found.version) == (310, -3, 2, 1)
+
+
+_SMALL = st.integers(-(1 << 31), (1 << 31) - 1)
+_TEXTS = st.sampled_from(["", "opaque:3", "flag:9", "it's", '"opaque":3', "\\"])
+
+
+@given(
+    _SMALL, st.integers(0, 3), _TEXTS, st.lists(st.sampled_from(["'", '"', ""]), min_size=2, max_size=2), st.data()
+)
+@settings(max_examples=examples(400))
+def test_of_json_that_is_none_no_number_is_found_but_its_own(
+    opaque: int, flag: int, text: str, quotes: list[str], data: st.DataObject
+) -> None:
+    """Names and numbers in other quotes or in none, more behind the end."""
+    names, numbers = quotes
+    written = {"code": 310, "opaque": opaque, "flag": flag}
+    parts = [f"{names}{name}{names}:{numbers}{value}{numbers}" for name, value in written.items()]
+    parts.append(f"{names}extFields{names}:{{{names}i{names}:{json.dumps(text)}}}")
+    behind = data.draw(st.text(max_size=9))
+    header = f"{{{','.join(data.draw(st.permutations(parts)))}}}{behind}".encode(errors="replace")
+    try:
+        found: Command | UnreadableHeader = decode_frame(framed(header))
+    except UnreadableHeader as error:
+        found = error
+    except Malformed:
+        assert "opaque" in text + behind or "flag" in text + behind
+        return
+    assert (found.opaque, found.flag) == (opaque, flag)
+
+
+def test_a_header_in_the_other_encoding_is_known_by_its_number() -> None:
+    with pytest.raises(UnreadableHeader) as found:
+        decode_frame(framed(bytes(5) + b"\0\0\0\x07" + b"\0\0\0\x02" + b"\x7f\xff\xff\xff", encoding=1))
+    assert (found.value.opaque, found.value.flag, found.value.encoding) == (7, 2, Encoding.ROCKETMQ)
+
+
 def test_what_a_header_leaves_out_has_a_default() -> None:
     found = decode_frame(framed(b'{"code":0,"language":"KLINGON"}', b"body"))
     assert (found.code, found.opaque, found.flag, found.remark, found.version) == (0, 0, 0, "", 0)
@@ -131,7 +170,8 @@ def test_a_header_without_a_code_is_refused_since_zero_would_mean_success() -> N
 @pytest.mark.parametrize(
     "header",
     [
-        b'{"code":"10"}',
+        b'{"code":"ten"}',
+        b'{"code":"9999999999"}',
         b'{"code":10.5}',
         b'{"code":true}',
         b'{"code":99999999999}',

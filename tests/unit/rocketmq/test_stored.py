@@ -120,11 +120,28 @@ def test_a_message_that_is_a_batch_within_is_taken_apart() -> None:
     assert unwrap(PLAIN) == [PLAIN]
 
 
-def test_a_member_whose_outer_length_differs_is_refused() -> None:
-    data = bytearray(encode_batch([member(b"abc", {})]))
+def test_a_batch_is_read_as_brokers_read_it() -> None:
+    """By the inner lengths; its properties are bytes to them."""
+    data = bytearray(encode_batch([member(b"abc", {"k": "vv"}), member(b"d", {})]))
     data[3] += 1
-    with pytest.raises(Malformed, match="do not fit"):
-        decode_batch(bytes(data))
+    data[data.index(b"vv")] = 0xFF
+    found = [(bytes(one.body), one.properties_map()) for one in decode_batch(bytes(data))]
+    assert found == [(b"abc", {"k": "\ufffdv"}), (b"d", {})]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (encode_batch([member(b"abc", {})]) + b"xyz", "not a batch"),
+        (encode_batch([member(b"abc", {})])[:-1], "not a batch"),
+        (encode_batch([member(b"abc", {"k": "v"})])[:-1], "do not fit"),
+        (encode_batch([member(b"abc", {})])[:-2] + b"\xff\xff", "do not fit"),
+        (bytes(16) + b"\xff\xff\xff\xff\0\0", "not a batch"),
+    ],
+)
+def test_a_batch_that_brokers_cannot_read_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(Malformed, match=why):
+        decode_batch(data)
 
 
 # --- properties

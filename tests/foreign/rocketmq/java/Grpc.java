@@ -17,6 +17,8 @@ import org.apache.rocketmq.client.apis.message.MessageBuilder;
 import org.apache.rocketmq.client.apis.message.MessageView;
 import org.apache.rocketmq.client.apis.producer.Producer;
 import org.apache.rocketmq.client.apis.producer.SendReceipt;
+import org.apache.rocketmq.shaded.io.grpc.Status;
+import org.apache.rocketmq.shaded.io.grpc.StatusRuntimeException;
 
 /** RocketMQ's client of version 5 over gRPC; see programs.py. */
 public class Grpc {
@@ -91,13 +93,24 @@ public class Grpc {
             .build()) {
             long until = System.nanoTime() + 60_000_000_000L;
             for (int seen = 0; seen < count && System.nanoTime() < until;) {
-                List<MessageView> messages = consumer.receive(16, Duration.ofSeconds(20));
-                for (MessageView message : messages) {
+                for (MessageView message : received(consumer)) {
                     print("read 0 0 " + text(message));
                     consumer.ack(message);
                     seen++;
                 }
             }
+        }
+    }
+
+    /** None where the proxy has not answered in time: on a busy machine it takes longer than it was asked to wait. */
+    static List<MessageView> received(SimpleConsumer consumer) throws Exception {
+        try {
+            return consumer.receive(16, Duration.ofSeconds(20));
+        } catch (StatusRuntimeException error) {
+            if (error.getStatus().getCode() == Status.Code.DEADLINE_EXCEEDED) {
+                return List.of();
+            }
+            throw error;
         }
     }
 

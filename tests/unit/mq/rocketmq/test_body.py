@@ -28,7 +28,7 @@ from rocketmq.wire.stored import StoredMessage, SysFlag
 from tests.tiers import examples
 
 PLAIN = [b"src", b"TAGS", "Grüße".encode(), b"", b"\xff", b"a\x01b"]
-NAMES = st.sampled_from([*PLAIN, b"KEYS", b"UNIQ_KEY", b"TIMER_DELAY_SEC", EXACT, MARK])
+NAMES = st.sampled_from([*PLAIN, b"KEYS", b"UNIQ_KEY", b"MSG_REGION", b"TIMER_DELAY_SEC", EXACT, MARK])
 VALUES = st.none() | st.sampled_from([b"", b"web", b"\x02", b"\x00\xff", b"x\x01"]) | st.binary(max_size=8)
 DELIVERED: list[tuple[bytes, bytes | None]] = [
     (ACCEPTED, b"1767225600000"),
@@ -89,6 +89,17 @@ def test_what_goes_straight_to_its_topic_gets_an_id_as_well() -> None:
     assert to_body(stored(member)) == body
 
 
+@pytest.mark.parametrize("region", ["DefaultRegion", "DefaultRegion-2"])
+def test_a_delivered_message_has_a_region_so_that_consumers_trace_it(region: str) -> None:
+    """Another than the default is one that a broker has added to the half of a transaction."""
+    given = [] if region == "DefaultRegion" else [(b"MSG_REGION", region.encode())]
+    body = encode_body(b"42", b"hello", [*given, *DELIVERED])
+    member = to_member(body)
+    assert member.properties.count("MSG_REGION") == 1
+    assert decode_properties(member.properties)["MSG_REGION"] == region
+    assert to_body(stored(member)) == body
+
+
 def test_the_id_that_a_client_gives_stays_the_only_one() -> None:
     member = to_member(encode_body(None, b"", [(b"UNIQ_KEY", b"7F"), *DELIVERED]))
     assert member.properties.count("UNIQ_KEY") == 1
@@ -98,7 +109,7 @@ def test_the_id_that_a_client_gives_stays_the_only_one() -> None:
 def test_an_id_of_ours_that_a_consumer_sends_on_is_not_that_of_the_new_message() -> None:
     delivered = to_member(encode_body(None, b"", [(b"TIMER_DELAY_SEC", b"5"), *DELIVERED]))
     received = [(name.encode(), value.encode()) for name, value in decode_properties(delivered.properties).items()]
-    assert {b"UNIQ_KEY", b"TIMER_OUT_MS"} < dict(received).keys()
+    assert {b"UNIQ_KEY", b"TIMER_OUT_MS", b"MSG_REGION"} < dict(received).keys()
     sent_on = to_member(encode_body(None, b"", [header for header in received if header not in DELIVERED]))
     assert decode_properties(sent_on.properties) == {"TIMER_DELAY_SEC": "5"}
 

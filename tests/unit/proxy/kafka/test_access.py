@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from delayline.clock import ManualClock
 from delayline.errors import ConfigError
+from delayline.process.tls import read_listener
 from kafkawire.client.address import parse_servers
 from kafkawire.protocol.errors import NotAuthenticated
 from kafkawire.security.access import Credentials
 from kafkawire.security.sasl import exchange
 from proxy.kafka.access import Access, read_access
-from proxy.tls import read_listener
 
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "ann", "sasl.password": "secret"}
 
@@ -52,9 +53,9 @@ def test_what_the_proxy_would_have_to_guess_at_is_refused(properties: Mapping[st
 
 
 def test_a_listener_without_files_is_plaintext_and_with_wrong_ones_is_refused() -> None:
-    assert read_listener("", "", "proxy.kafka.certfile") is None
+    assert read_listener("", "", "proxy.kafka.certfile", ManualClock()) is None
     with pytest.raises(ConfigError, match=r"proxy\.kafka\.certfile"):
-        read_listener("/nowhere/cert.pem", "", "proxy.kafka.certfile")
+        read_listener("/nowhere/cert.pem", "", "proxy.kafka.certfile", ManualClock())
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,7 @@ class Scene:
         self.owners: Any = None
         self.full: str | None = None
         self.stop: Callable[[], None]
+        self.thread: ProxyThread
         self.port = free_range(24)
         self.registry = CollectorRegistry()
         self.metrics = RocketmqProxyMetrics(self.registry)
@@ -255,27 +256,34 @@ class Scene:
         self.settings = replace(self.settings, client=client, accounts=accounts)
 
     def open(self) -> "Scene":
-        self.stack.enter_context(self._opened())
+        self.begin()
+        self.wait_until(lambda: self.thread.readiness()[0])
         return self
+
+    def begin(self) -> None:
+        """Open it, without waiting until it is ready."""
+        self.stack.enter_context(self._opened())
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
         queue: Any = self.queue
-        thread = ProxyThread(
+        thread = self.thread = ProxyThread(
             lambda: RocketmqServer(open_hub(self.settings, queue, self.owners, self.metrics, CLOCK, self._why_full)),
             "proxy",
         )
         thread.start()
         self.stop = thread.stop
         try:
-            until_s = CLOCK.monotonic_s() + WITHIN_S
-            while not thread.readiness()[0]:
-                assert CLOCK.monotonic_s() < until_s, thread.readiness()
-                time.sleep(0.002)
             yield
         finally:
             thread.stop()
             assert thread.failure is None, thread.failure
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        until_s = CLOCK.monotonic_s() + WITHIN_S
+        while not is_so():
+            assert CLOCK.monotonic_s() < until_s, self.thread.readiness()
+            time.sleep(0.002)
 
     def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
         return self.full

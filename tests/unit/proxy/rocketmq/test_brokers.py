@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from delayline.process.listening import CannotListen
+from proxy.rocketmq import brokers as module
 from proxy.rocketmq.brokers import Brokers, KeptPlaces
 from proxy.rocketmq.settings import RocketmqProxySettings
-from proxy.rocketmq.view.ports import BrokerKey, NoPort
+from proxy.rocketmq.view.ports import VIP, BrokerKey, NoPort
+from tests.ports import is_listening
 from tests.unit.proxy.rocketmq.scene import Scene
 
 A, B, C = (BrokerKey(name, 0) for name in ("broker-a", "broker-b", "broker-c"))
@@ -87,3 +90,34 @@ def test_a_broker_without_a_port_is_left_out_of_routes_and_tried_again(scene: Sc
                 assert brokers.are_known({A: "1.1.1.1:1"})
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("below", [0, VIP])
+def test_a_proxy_is_not_ready_while_others_have_a_port_of_a_broker(
+    scene: Scene, below: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LEARN_AGAIN_S", 0.01)
+    port = scene.port + 4
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port - below))
+        other.listen()
+        scene.begin()
+        why = f"broker broker-a, id 0: port {port - below} on 127.0.0.1 is in use by another program"
+        scene.wait_until(lambda: scene.thread.readiness()[1].startswith(why))
+        assert not scene.thread.readiness()[0]
+        assert below == 0 or not is_listening(port), "clients would find half a broker"
+    scene.wait_until(lambda: scene.thread.readiness() == (True, "ready"))
+    assert is_listening(port)
+
+
+def test_a_broker_that_is_gone_does_not_keep_the_proxy_from_being_ready(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LEARN_AGAIN_S", 0.01)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", scene.port + 4))
+        other.listen()
+        scene.begin()
+        scene.wait_until(lambda: "in use" in scene.thread.readiness()[1])
+        scene.names.addresses.clear()
+        scene.wait_until(lambda: scene.thread.readiness()[0])

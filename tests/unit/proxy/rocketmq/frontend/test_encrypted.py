@@ -5,21 +5,23 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
-from proxy.tls import read_listener
+from delayline.process.tls import read_listener
 from rocketmq.client.settings import ClientSettings
 from rocketmq.wire.codes import Request
 from rocketmq.wire.command import Command
 from tests.brokers.certificates import make_certificate
-from tests.unit.proxy.rocketmq.scene import Scene, Wire, message
+from tests.unit.proxy.rocketmq.scene import CLOCK, Scene, Wire, message
 
 
 def test_clients_and_servers_may_be_reached_over_tls(tmp_path: Path) -> None:
     make_certificate(tmp_path, "one", "127.0.0.1")
     certificate, key = str(tmp_path / "one.crt"), str(tmp_path / "one.key")
     trusting = ssl.create_default_context(cafile=certificate)
-    serving = read_listener(certificate, key, "proxy.rocketmq.certfile")
+    serving = read_listener(certificate, key, "proxy.rocketmq.certfile", CLOCK)
+    broker = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    broker.load_cert_chain(certificate, key)
     with ExitStack() as stack:
-        scene = Scene(stack, tmp_path, serving)
+        scene = Scene(stack, tmp_path, broker)
         client = ClientSettings(scene.settings.client.name_servers, tls=trusting)
         scene.settings = replace(scene.settings, client=client, listener_tls=serving)
         scene.open()

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from proxy.limits import Limits
-from rocketmq.wire.codes import Request
+from rocketmq.wire.codes import Answer, Request
 from rocketmq.wire.command import Command, encode_frame
 from tests.tiers import sample
 from tests.unit.proxy.rocketmq.scene import BUFFER, CLOCK, WITHIN_S, Scene, message
@@ -44,6 +44,41 @@ def test_what_is_no_frame_ends_its_connection_alone(scene: Scene, data: bytes) -
         client.channel.sendall(data)
         assert client.is_closed()
     assert other.ask(message(DELAY="1")).code == 0
+
+
+def in_json(header: bytes, body: bytes = b"body") -> bytes:
+    return struct.pack(">iI", 4 + len(header) + len(body), len(header)) + header + body
+
+
+UNREADABLE = [
+    b"{'code':310,'opaque':5,'extFields':{}}",
+    b'{"code":310,"opaque":5,}',
+    b'{"code":310,"opaque":5,"extFields":{"b":"orders","m":"true","z":{}}}',
+    b'{"opaque":5}',
+]
+
+
+@pytest.mark.parametrize(("header", "to"), [*((one, 4) for one in UNREADABLE), (UNREADABLE[0], 0)])
+def test_a_request_that_cannot_be_read_is_answered_and_its_client_goes_on(
+    scene: Scene, header: bytes, to: int
+) -> None:
+    """By a broker's port, and by a name server's."""
+    client = scene.open().client(scene.port + to)
+    one_way = header[:-1].rstrip(b",") + b',"flag":2,,}'
+    client.channel.sendall(in_json(one_way) + in_json(header, bytes(MIB)) + in_json(header))
+    for answer in (client.receive(), client.receive()):
+        assert (answer.code, answer.opaque) == (Answer.SYSTEM_ERROR, 5)
+        assert "cannot be read" in answer.remark
+    client = client if to else scene.client()
+    assert client.ask(message(DELAY="1")).code == 0
+    assert scene.count("delayline_rocketmq_proxy_held_bytes") == 0
+
+
+def test_an_answer_that_cannot_be_read_ends_the_connection(scene: Scene) -> None:
+    """Its number is the broker's, and could be that of a request of the client."""
+    client = scene.open().client()
+    client.channel.sendall(in_json(b"{'code':0,'opaque':5,'flag':1}"))
+    assert client.is_closed()
 
 
 def test_an_unknown_code_is_for_the_broker_to_refuse(scene: Scene) -> None:

@@ -163,6 +163,35 @@ def test_of_a_batch_the_delayed_members_go_to_the_buffer_and_then_the_others_to_
     assert scene.count("delayline_messages_accepted_total", {"topic": "orders", "via": "rocketmq"}) == 2
 
 
+def damaged_batch(*levels: str | None) -> Command:
+    """Which brokers read: the first member's size is wrong, and a property of each is no UTF-8."""
+    command = batch(*levels)
+    body = bytearray(command.body).replace(b"K0", b"K\xff").replace(b"K1", b"K\xff")
+    body[3] += 1
+    return replace(command, body=bytes(body))
+
+
+def test_a_damaged_batch_without_a_delay_passes_as_it_came(scene: Scene) -> None:
+    sent = damaged_batch(None, None)
+    assert scene.open().client().ask(sent).code == 0
+    (passed,) = [one for one in scene.broker.peer.seen if "b" in one.fields]
+    assert (passed.fields["b"], bytes(passed.body)) == ("orders", sent.body)
+
+
+def test_of_a_damaged_batch_what_is_delayed_goes_to_the_buffer(scene: Scene) -> None:
+    assert scene.open().client().ask(damaged_batch(None, "1")).code == 0
+    assert scene.broker.topics() == [BUFFER, "orders"]
+    assert only(scene).properties_map()["UNIQ_KEY"] == "K\ufffd"
+    (rest,) = decode_batch(scene.broker.peer.seen[-1].body)
+    assert rest.properties_map() == {"UNIQ_KEY": "K\ufffd"}
+
+
+def test_a_batch_that_brokers_cannot_read_is_refused(scene: Scene) -> None:
+    sent = batch(None, None)
+    answer = scene.open().client().ask(replace(sent, body=bytes(sent.body)[:-1]))
+    assert (answer.code, scene.broker.topics()) == (Answer.MESSAGE_ILLEGAL, [])
+
+
 def test_a_batch_that_is_delayed_wholly_is_one_request(scene: Scene) -> None:
     assert scene.open().client().ask(batch("1", "1")).code == 0
     assert scene.broker.topics() == [BUFFER]
