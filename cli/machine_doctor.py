@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from cli.findings import Finding
 from delayline.config import Settings, is_loopback
+from delayline.config.checks import KEYS
 
 ROOMY = 4
 """Times `store.disk_free_min`: with less free than that, it is worth a word."""
@@ -127,12 +128,21 @@ def port(check: str, host: str, number: int) -> Finding:
 def api_address(settings: Settings) -> Finding:
     """Who may send, read and cancel messages over HTTP."""
     host = settings.api.host
+    if settings.api.auth == KEYS:
+        return _keys(settings)
     if is_loopback(host):
         return Finding("ok", "api.auth", f"none: only this machine reaches {host}")
     advice = "restrict the network to its users, or put an authenticating proxy in front"
     return Finding(
         "warn", "api.auth", f"none: everyone who can reach {host or 'this machine'} may do everything", advice
     )
+
+
+def _keys(settings: Settings) -> Finding:
+    if settings.access.session_secret.get_secret_value():
+        return Finding("ok", "api.auth", "keys: every request needs one, or a session")
+    advice = "where several processes answer HTTP, give them the same access.session_secret"
+    return Finding("ok", "api.auth", "keys; each process knows its own sessions alone", advice)
 
 
 def _taken(check: str, host: str, number: int, error: OSError) -> Finding:

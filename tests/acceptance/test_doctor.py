@@ -78,6 +78,20 @@ def test_an_api_that_others_reach_is_worth_a_word(tmp_path: Path) -> None:
     assert "warn  api.auth: none: everyone who can reach 0.0.0.0 may do everything\n" in ran.out
 
 
+def test_where_keys_are_needed_a_secret_lets_processes_share_sessions(tmp_path: Path) -> None:
+    by_keys = {
+        "api__host": "0.0.0.0",
+        "api__auth": "keys",
+        "access__rules": "rules.toml",
+        "access__keys": "keys.json",
+    }
+    alone = doctor(tmp_path, **by_keys)
+    assert "ok    api.auth: keys; each process knows its own sessions alone\n" in alone.out
+    assert "give them the same access.session_secret" in alone.out
+    shared = doctor(tmp_path, **by_keys, access__session_secret="sixteen letters!")
+    assert "ok    api.auth: keys: every request needs one, or a session\n" in shared.out
+
+
 @pytest.mark.thorough
 def test_a_queue_that_does_not_answer_is_a_failure_with_advice(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_port()}"

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.asking import run, wait_for
+from tests.brokers.certificates import make_certificate
 from tests.console.conftest import OpenPage, read_again
 from tests.console.test_access import findings
 from tests.fault.server import Server, http_client
@@ -190,6 +191,34 @@ def test_a_page_of_the_session_before_changes_nothing_in_this_one(open_page: Ope
     page.get_by_role("button", name="Cancel the message").click()
     expect(page.get_by_role("alert")).to_contain_text("load a page again that was open before you logged in")
     assert keyed.state(message_id) == "pending"
+
+
+@pytest.mark.thorough
+def test_over_tls_the_browser_keeps_the_cookie_for_this_host_alone(browser: Browser, tmp_path: Path) -> None:
+    make_certificate(tmp_path, "server", "127.0.0.1")
+    keyed = Keyed(tmp_path)
+    keyed.server.settings |= {
+        "api__certfile": str(tmp_path / "server.crt"),
+        "api__keyfile": str(tmp_path / "server.key"),
+    }
+    keyed.server.start()
+    context = browser.new_context(ignore_https_errors=True)
+    try:
+        assert wait_for(lambda: "listens on https:" in keyed.server.log.read_text(), bool)
+        page = context.new_page()
+        page.goto(keyed.server.url.replace("http:", "https:"))
+        log_in(page, keyed.ann)
+        expect(page.locator("#session")).to_contain_text("ops/ann")
+        (cookie,) = context.cookies()
+        assert cookie["name"] == "__Host-delayline-session"
+        assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (True, True, "Strict")
+        page.reload()
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("main")).to_contain_text("You are logged out.")
+        assert context.cookies() == []
+    finally:
+        context.close()
+        keyed.server.kill()
 
 
 @pytest.mark.thorough
