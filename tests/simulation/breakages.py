@@ -47,6 +47,7 @@ BREAKAGES = (
         "what was read while a commit was in flight is not compared with that commit's D",
         "D-flight",
         value(at("value", part("orelse"))),
+        first=690,
     ),
     Mutant("deliveries above O are not named", "decision-above-O", never),
     Mutant("decision records are ignored on replay", "decision-ended", drop),
@@ -64,7 +65,7 @@ BREAKAGES = (
         "an index from before the low offset is reused",
         "reuse-low",
         written("${comparators[0]} <= ${comparators[1]}"),
-        first=230,
+        first=345,
     ),
     Mutant("the index of another topic of the same name is reused", "reuse-topic", constant(True)),
     Mutant(

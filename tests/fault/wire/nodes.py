@@ -34,7 +34,7 @@ class Replicated(Place):
 
 
 def victim_of(behind: Behind, name: str) -> int:
-    (nodes,) = behind.queue.nodes
+    nodes = behind.queue.nodes[-1]  # the worker's: what is beside it was there first
     if name == "leader":
         return nodes.leader(behind.place.topic, 0)
     group = behind.queue.settings.group
