@@ -137,7 +137,9 @@ def create_app(services: Services) -> DelaylineApi:
     app.add_middleware(SendingPath, send=sends.send, endpoint=SEND)
     callers = _callers(services, comparing)
     hosts = Hosts(settings.hosts)
-    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers)  # the outermost
+    app.add_middleware(  # the outermost
+        Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers, act_log=services.act_log
+    )
     messages = MessageRoutes(services, topics, bridge, decisions)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)

@@ -125,10 +125,11 @@ class Api(Section):
 
 
 class Access(Section):
-    """The files that show who may do what, where `api.auth` is `keys`."""
+    """The files that show who may do what, where `api.auth` is `keys`, and who did what."""
 
     rules: File = None
     keys: File = None
+    act_log: File = None
 
 
 class WorkerSection(Section):
