@@ -140,7 +140,9 @@ def create_app(services: Services) -> DelaylineApi:
     sessions = _sessions(services)
     callers = _callers(services, sessions, comparing)
     hosts = Hosts(settings.hosts)
-    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers)  # the outermost
+    app.add_middleware(  # the outermost
+        Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers, act_log=services.act_log
+    )
     messages = MessageRoutes(services, topics, bridge, decisions)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
+from api.http.act_log import ActLog
 from delayline.access.source import AccessSource
 from delayline.clock import Clock
 from delayline.http.guard import HttpLimits
@@ -80,3 +81,4 @@ class Services:
     full: Full  # asked per request: must be quick
     access: AccessSource | None = None
     """The rules and the keys; None where everybody may do everything."""
+    act_log: ActLog | None = None

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from api.access.files import AccessFiles
 from api.app import TOPICS_REMEMBERED, DelaylineApi, create_app, create_worker_app
+from api.http.act_log import ActLog
 from api.services import ApiSettings, Services
 from cli.data_dir import IndexWitness, keep_private, make_private, put_aside
 from cli.http_limits import api_hosts, api_limits
@@ -96,6 +97,7 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
             readiness=lambda: readiness_of(queue, parts),
             full=_limits(settings, owners, clock).full,
             access=_access(settings, clock, registry),
+            act_log=_act_log(settings, clock, registry),
         )
         app = create_app(services)
         with _proxying(settings, queue, owners, registry, app, clock, services.full) as proxying:
@@ -123,6 +125,7 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
             readiness=watch.readiness,
             full=_limits(settings, owners, clock).full,
             access=_access(settings, clock, registry),
+            act_log=_act_log(settings, clock, registry),
         )
         yield Process(create_app(services))
 
@@ -348,6 +351,12 @@ def _access(settings: Settings, clock: Clock, registry: CollectorRegistry) -> Ac
     """Raises ConfigError for a file that cannot be read."""
     rules, keys = settings.access.rules, settings.access.keys
     return None if rules is None or keys is None else AccessFiles(rules, keys, clock, registry)
+
+
+def _act_log(settings: Settings, clock: Clock, registry: CollectorRegistry) -> ActLog | None:
+    """Raises ConfigError."""
+    path = settings.access.act_log
+    return None if path is None else ActLog(path, clock, registry)
 
 
 def _api_settings(settings: Settings) -> ApiSettings:

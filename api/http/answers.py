@@ -15,6 +15,9 @@ PROBLEM_JSON = b"application/problem+json"
 
 EDGE_HEADERS = "delayline.edge_headers"
 """Key in the ASGI scope: headers that every answer to the request gets."""
+BODY = "delayline.body"
+"""Where the scope of a request has its body, once that is read."""
+
 BODY_ENDED = "delayline.body_ended"
 """Key in the ASGI scope: that the request's body was read to its end, or no more of it is waited for."""
 DROPPED_BYTES_MAX = 64 << 20

@@ -13,6 +13,7 @@ from collections import Counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.http.act_log import ACT_LOG, ActLog
 from api.http.answers import EDGE_HEADERS
 from api.http.caller import CALLER, Callers
 from api.http.hosts import Hosts
@@ -48,8 +49,17 @@ class Edge:
     """ASGI middleware; puts `delayline.headers` (a dict), `.address`, `.request_id`, `.ticket` and `.caller` into the
     scope."""
 
-    def __init__(self, app: ASGIApp, problems: Problems, in_flight: InFlight, hosts: Hosts, callers: Callers) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        problems: Problems,
+        in_flight: InFlight,
+        hosts: Hosts,
+        callers: Callers,
+        act_log: ActLog | None = None,
+    ) -> None:
         self.app = app
+        self._act_log = act_log
         self._callers = callers
         self._hosts = hosts
         self._problems = problems
@@ -106,6 +116,7 @@ class Edge:
         ticket = scope["delayline.ticket"] = self._in_flight.enter(scope["delayline.address"])
         try:
             scope[CALLER] = await self._callers.caller(scope)
+            scope[ACT_LOG] = self._act_log
             await self.app(scope, receive, send)
         finally:
             ticket.release()

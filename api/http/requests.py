@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from api.http.answers import BODY_ENDED, has_body
+from api.http.answers import BODY, BODY_ENDED, has_body
 from api.http.decoding import check_text
 from api.http.hosts import ACT
 from api.http.in_flight import Ticket
@@ -37,6 +37,7 @@ async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes
     too slow, too much in flight, or not UTF-8."""
     body = await _read(request, bytes_max, timeout_s)
     check_text(body)
+    request.scope[BODY] = body
     return body
 
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.http.act_log import ACT_LOG, LOGGED, ActLog
 from api.http.caller import CALLER, Caller, Open, check, check_known
 from api.http.endpoint import Endpoint
 from api.http.requests import check_act
@@ -34,19 +35,33 @@ class PlainRoute(APIRoute):
 def plain_app(handler: Handler, endpoint: Endpoint, *, is_act: bool) -> ASGIApp:
     """The handler alone, behind what every POST has to show (`is_act`) and the right that the endpoint needs."""
 
+    is_logged = endpoint.act in LOGGED
+
     async def plain(scope: Scope, receive: Receive, send: Send) -> None:
         if is_act:
             check_act(scope["delayline.headers"])
-        if endpoint.act is not Open.TO_ALL:
+        if is_logged and (log := scope.get(ACT_LOG)) is not None:
+            response = await _logged(scope, Request(scope, receive, send), log)
+        else:
             _check_right(scope, endpoint)
-        response = await handler(Request(scope, receive, send))
+            response = await handler(Request(scope, receive, send))
         await response(scope, receive, send)
+
+    async def _logged(scope: Scope, request: Request, log: ActLog) -> Response:
+        check_known(scope[CALLER])
+        with log.logging(scope, endpoint.id) as answered:
+            _check_right(scope, endpoint)
+            response = await handler(request)
+            answered.status = response.status_code
+        return response
 
     return plain
 
 
 def _check_right(scope: Scope, endpoint: Endpoint) -> None:
     """Raises Refusal (401, 403), and MalformedMessageId."""
+    if endpoint.act is Open.TO_ALL:
+        return
     caller: Caller = scope[CALLER]
     check_known(caller)
     if isinstance(endpoint.act, Act) and not endpoint.checks_topics:

@@ -30,7 +30,9 @@ def _all_of(prefix: str, unset: Section, why: str) -> Only:
 _NO_KAFKA_PROXY = _all_of(KafkaProxy.path, KafkaProxy(), "the Kafka proxy stands before Kafka brokers")
 _NO_ROCKETMQ_PROXY = _all_of(RocketmqProxy.path, RocketmqProxy(), "the RocketMQ proxy stands before RocketMQ brokers")
 
-_NO_ACCESS = _all_of("access", Access(), f'it has a meaning with api.auth = "{KEYS}" only')
+_OF_KEYS = _all_of("access", Access(), f'it has a meaning with api.auth = "{KEYS}" only')
+_NO_ACCESS: Only = {key: only for key, only in _OF_KEYS.items() if key != "access.act_log"}
+"""Acts are written down without keys, too."""
 
 EMBEDDED: Only = {
     "mq.bootstrap_servers": ("", "the embedded queue has no servers"),

@@ -125,10 +125,11 @@ class Api(Section):
 
 
 class Access(Section):
-    """The files that show who may do what, where `api.auth` is `keys`, and the sessions of people."""
+    """The files that show who may do what, where `api.auth` is `keys`, and who did what; the sessions of people."""
 
     rules: File = None
     keys: File = None
+    act_log: File = None
     session_secret: Secret = SecretStr("")
     session_lifetime: Annotated[Duration, durations("5m", "30d")] = _default("12h")
 

@@ -67,7 +67,7 @@ BREAKAGES = (
         written("${comparators[0]} <= ${comparators[1]}"),
         first=345,
     ),
-    Mutant("the index of another topic of the same name is reused", "reuse-topic", constant(True)),
+    Mutant("the index of another topic of the same name is reused", "reuse-topic", constant(True), first=60),
     Mutant(
         "a reused index keeps what the cursor has ended meanwhile",
         "reuse-covered",

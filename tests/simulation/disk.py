@@ -11,8 +11,10 @@ from itertools import accumulate
 from random import Random
 from typing import NamedTuple, Protocol
 
+from delay_service.core.rules_log import RulesLog
 from delayline.buffer.record import is_repeat
 from delayline.records.message import Key, Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from store.errors import StoreFull
 from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
 from store.memory import MemoryIndex
@@ -20,7 +22,9 @@ from store.memory import MemoryIndex
 SEGMENT = 4
 SCANNED_BYTES_MAX = 600
 """Some five records."""
-FOREIGN_CHECKPOINT = Checkpoint(1, b"another topic...", b'[[0,{"number":0}]]')
+FOREIGN_CHECKPOINT = Checkpoint(1, b"another topic...", RulesLog(0, DEFAULT_RULES).encode(1))
+"""In today's format: one of an older format would not be reused anyway."""
+
 FOREIGN_VALUE = b"\x00\x01\x02x\x02"
 
 

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
+from api.http.act_log import ActLog
 from api.services import ApiSettings, Services
 from delayline.access.source import AccessSource
 from delayline.buffer.outcome import Outcome
@@ -146,6 +148,7 @@ class Api:
         record_bytes_max: int | None = None,
         topics_max: int = TOPICS_MAX,
         access: AccessSource | None = None,
+        act_log: Path | None = None,
         **settings: Any,
     ) -> None:
         self.clock = ManualClock(NOW_MS)
@@ -181,6 +184,7 @@ class Api:
                 readiness=lambda: self.readiness,
                 full=self._why_full,
                 access=access,
+                act_log=None if act_log is None else ActLog(act_log, self.clock, self.registry),
             )
         )
 

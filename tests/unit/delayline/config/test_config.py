@@ -462,6 +462,10 @@ def test_keys_need_both_files(load: Any, name: str) -> None:
     assert sentence_of(load, toml).startswith(f"access.{name}: ")
 
 
+def test_acts_are_written_down_without_keys_too(load: Any) -> None:
+    assert load("[access]\nact_log = 'acts.jsonl'").access.act_log is not None
+
+
 def test_sessions_last_half_a_day_and_need_no_secret(load: Any) -> None:
     access = load(BY_KEYS).access
     assert (access.session_lifetime, access.session_secret.get_secret_value()) == (43_200_000, "")
