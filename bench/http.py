@@ -119,7 +119,7 @@ def _keyed(folder: Path) -> Iterator[Server]:
     key = AccessKey(token.key_id, "bench", Hasher().hash(token.secret), made_ms=0)
     keys, rules = folder / "keys.json", folder / "rules.toml"
     keys.write_bytes(AccessKeys([key]).encoded())
-    rules.write_text('[[rule]]\nprincipals = ["bench"]\nacts = ["send", "metrics"]\n')
+    rules.write_text('[[rule]]\nprincipals = ["bench"]\ntopics = ["*"]\nacts = ["send", "metrics"]\n')
     settings = {"API__AUTH": "keys", "ACCESS__KEYS": str(keys), "ACCESS__RULES": str(rules)}
     with delayline(folder / "keyed", settings) as server:
         yield replace(server, key=str(token))

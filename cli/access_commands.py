@@ -78,7 +78,7 @@ def create(
     if len(note) > NOTE_CHARS_MAX:
         raise Failure(f"a note has at most {NOTE_CHARS_MAX} characters", USAGE)
     now_ms, token = SystemClock().now_ms(), new_token()
-    expires_ms = None if expires_in is None else now_ms + _duration_ms(expires_in)
+    expires_ms = None if expires_in is None else now_ms + _lifetime_ms(expires_in)
     key = AccessKey(token.key_id, principal, Hasher().hash(token.secret), now_ms, expires_ms, note)
     _change(file or _setting("keys", config), lambda known: known.having(key))
     typer.echo(str(token))
@@ -156,6 +156,13 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(folder)
+
+
+def _lifetime_ms(text: str) -> int:
+    """Raises Failure."""
+    if (lifetime_ms := _duration_ms(text)) == 0:
+        raise Failure("a key that expires in no time is none", USAGE)
+    return lifetime_ms
 
 
 def _duration_ms(text: str) -> int:

@@ -85,6 +85,7 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
     with (
         _asked_worker(settings, registry, clock, accept_loss=accept_loss) as (queue, thread, here, listener),
         all_owners(settings, queue, clock, here) as owners,
+        _access(settings, registry) as access,
     ):
         parts: list[WorkerThread | ProxyThread] = [thread]
         services = Services(
@@ -96,7 +97,7 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
             registry=registry,
             readiness=lambda: readiness_of(queue, parts),
             full=_limits(settings, owners, clock).full,
-            access=_access(settings, clock, registry),
+            access=access,
             act_log=_act_log(settings, clock, registry),
         )
         app = create_app(services)
@@ -108,13 +109,14 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
 
 @contextmanager
 def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The HTTP API for messages that workers in other processes deliver. Raises QueueError."""
+    """The HTTP API for messages that workers in other processes deliver. Raises QueueError, ConfigError."""
+    registry = _registry()
     with (
         _held(open_queue(settings, clock)) as queue,
         Watch(queue) as watch,
         all_owners(settings, queue, clock) as owners,
+        _access(settings, registry) as access,
     ):
-        registry = _registry()
         services = Services(
             settings=_api_settings(settings),
             client=queue,
@@ -124,7 +126,7 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
             registry=registry,
             readiness=watch.readiness,
             full=_limits(settings, owners, clock).full,
-            access=_access(settings, clock, registry),
+            access=access,
             act_log=_act_log(settings, clock, registry),
         )
         yield Process(create_app(services))
@@ -347,10 +349,15 @@ def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
     )
 
 
-def _access(settings: Settings, clock: Clock, registry: CollectorRegistry) -> AccessFiles | None:
+@contextmanager
+def _access(settings: Settings, registry: CollectorRegistry) -> Iterator[AccessFiles | None]:
     """Raises ConfigError for a file that cannot be read."""
     rules, keys = settings.access.rules, settings.access.keys
-    return None if rules is None or keys is None else AccessFiles(rules, keys, clock, registry)
+    if rules is None or keys is None:
+        yield None
+        return
+    with AccessFiles(rules, keys, registry) as files:
+        yield files
 
 
 def _act_log(settings: Settings, clock: Clock, registry: CollectorRegistry) -> ActLog | None:

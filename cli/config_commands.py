@@ -35,7 +35,7 @@ def check(config: ConfigPath = None) -> None:
         from delayline.access.hashing import Hasher
         from delayline.clock import SystemClock
 
-        AccessFiles(settings.access.rules, settings.access.keys, SystemClock(), CollectorRegistry())
+        AccessFiles(settings.access.rules, settings.access.keys, CollectorRegistry())
         Hasher()
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())

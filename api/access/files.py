@@ -1,24 +1,26 @@
 """The files of rules and keys, read again when they change."""
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from threading import Event
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from delayline.access.keys import AccessKeys
 from delayline.access.rules import AccessRules, parse_rules
-from delayline.clock import Clock
 from delayline.errors import ConfigError
+from delayline.process import threads
 
 _log = structlog.get_logger("access")
 
 T = TypeVar("T")
 
 LOOKED_AT_S = 1.0
-"""How often a file is looked at, so how long a key that was revoked goes on, at most."""
+"""How often a file is looked at. A key that was ended goes on for twice as long, at most."""
 
 FILE_BYTES_MAX = 64 << 20
 
@@ -33,36 +35,30 @@ class _Look(NamedTuple):
 
 class Watched(Generic[T]):
     """What a file holds. While it cannot be read or parsed, what was read before stays in force: half a file, or a
-    typo, must neither lock every client out nor let any in. For one thread."""
+    typo, must neither lock every client out nor let any in. `content` may be read by any thread; `look` belongs to
+    one."""
 
-    def __init__(self, path: Path, read: Callable[[bytes, str], T], clock: Clock, broken: Gauge) -> None:
+    def __init__(self, path: Path, read: Callable[[bytes, str], T], broken: Gauge) -> None:
         """Raises ConfigError: at the start there is nothing before."""
         self._path = path
         self._read = read
-        self._clock = clock
         self._broken = broken.labels(path.name)
         self._is_broken = False
-        self._look: _Look | None = self._looked()
-        self._content = self._read_now()
-        self._looked_s = clock.monotonic_s()
+        self._used: _Look | None = self._looked()
+        self._seen: _Look | None = self._used
+        self.content = self._read_now()
 
-    def current(self) -> T:
-        """What it holds now, or held a second ago."""
-        now_s = self._clock.monotonic_s()
-        if now_s >= self._looked_s + LOOKED_AT_S:
-            self._looked_s = now_s
-            self._renew()
-        return self._content
-
-    def _renew(self) -> None:
+    def look(self) -> None:
+        """Read it anew where it has changed, and then stayed as it is from one look to the next: a file that is just
+        being written may be valid, and mean something else."""
         try:
-            look = self._looked()
-            if look == self._look:
+            seen, self._seen = self._seen, self._looked()
+            if self._seen == self._used or self._seen != seen:
                 return
-            self._content = self._read_now()
-            self._look = look
+            self.content = self._read_now()
+            self._used = self._seen
         except ConfigError as error:
-            self._look = None  # tried again, also where it comes back just as it was
+            self._used = self._seen = None  # tried again, also where it comes back just as it was
             if not self._is_broken:
                 _log.error(
                     "a file of rules or keys cannot be used; what was read before stays in force",
@@ -84,6 +80,8 @@ class Watched(Generic[T]):
             found = os.stat(self._path)
         except OSError as error:
             raise ConfigError(f"cannot read {self._path}: {error.strerror}.") from error
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"{self._path} is no file.")
         return _Look(found.st_ino, found.st_size, found.st_mtime_ns)
 
     def _read_now(self) -> T:
@@ -99,9 +97,10 @@ class Watched(Generic[T]):
 
 
 class AccessFiles:
-    """The rules and the keys of an installation as they are now."""
+    """The rules and the keys of an installation as they are now. A thread of its own looks at the files: they change
+    also while no request comes, and a file system may hang."""
 
-    def __init__(self, rules: Path, keys: Path, clock: Clock, registry: CollectorRegistry) -> None:
+    def __init__(self, rules: Path, keys: Path, registry: CollectorRegistry) -> None:
         """Raises ConfigError."""
         broken = Gauge(
             "delayline_access_file_broken",
@@ -109,16 +108,33 @@ class AccessFiles:
             ["file"],
             registry=registry,
         )
-        self._rules = Watched(rules, read_rules, clock, broken)
-        self._keys = Watched(keys, AccessKeys.parse, clock, broken)
+        self._rules = Watched(rules, read_rules, broken)
+        self._keys = Watched(keys, AccessKeys.parse, broken)
+        self._closing = Event()
+
+    def __enter__(self) -> Self:
+        threads.lasting("access-files", self._watch, self._closing).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+
+    def _watch(self) -> None:
+        while not self._closing.wait(LOOKED_AT_S):
+            self.look()
+
+    def look(self) -> None:
+        """Read what has changed."""
+        self._rules.look()
+        self._keys.look()
 
     @property
     def rules(self) -> AccessRules:
-        return self._rules.current()
+        return self._rules.content
 
     @property
     def keys(self) -> AccessKeys:
-        return self._keys.current()
+        return self._keys.content
 
 
 def read_rules(data: bytes, name: str) -> AccessRules:

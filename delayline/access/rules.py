@@ -7,15 +7,15 @@ A file of them is TOML:
     topics = ["orders.*"]
     acts = ["send", "cancel"]
 
-`*` and `?` stand for other characters, and `principals = ["*"]` for every principal. A rule without `topics` is about
-all of them. Rules allow and never forbid, so their order means nothing, and what no rule allows is refused. The model
-is Kafka's authorizer without DENY: with it, two rules together mean something else than each of them.
+`*` and `?` stand for other characters, and `["*"]` for every principal, or topic. Every rule names all three, and a
+file has a rule at least, so that half a file is seldom valid. Rules allow and never forbid, so their order means
+nothing, and what no rule allows is refused. The model is Kafka's authorizer without DENY: with it, two rules together
+mean something else than each of them.
 """
 
 import re
 import tomllib
 from collections.abc import Sequence
-from fnmatch import translate
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -29,6 +29,7 @@ DECISIONS_KEPT = 65_536
 """Remembered for each version of the rules; about 200 bytes each."""
 
 EVERY = "*"
+STAR, MARK = re.escape("*"), re.escape("?")
 
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Patterns = Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1, max_length=1000)]
@@ -39,12 +40,12 @@ _TABLE = re.compile(r"^[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
 
 class _RuleIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     principals: Patterns
+    topics: Patterns
     acts: Acts
-    topics: Patterns = (EVERY,)
 
 
 class _FileIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    rule: Annotated[tuple[_RuleIn, ...], msgspec.Meta(max_length=RULES_MAX)] = ()
+    rule: Annotated[tuple[_RuleIn, ...], msgspec.Meta(min_length=1, max_length=RULES_MAX)]
 
 
 class Rule(NamedTuple):
@@ -95,7 +96,9 @@ def _rule(place: str, rule: _RuleIn) -> Rule:
 
 
 def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, patterns)))
+    """A pattern that matches from the beginning to the end. `[` and `]` stand for themselves."""
+    escaped = (re.escape(one).replace(STAR, ".*").replace(MARK, ".") for one in patterns)
+    return re.compile(f"(?:{'|'.join(escaped)})\\Z", re.DOTALL)
 
 
 def _lower(sentence: str) -> str:

@@ -238,7 +238,8 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._guard.lingering += 1
         self._lingers = True
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # over TLS it cannot: the end comes with the connection's
+            self.transport.write_eof()
         self.loop.call_later(LINGER_S, self.transport.abort)
 
     def _cancel_deadline(self) -> None:

@@ -21,6 +21,7 @@ acts = ["send"]
 
 [[rule]]
 principals = ["ops/*"]
+topics = ["*"]
 acts = ["read", "payload", "cancel", "control"]
 """
 ENDED_WITHIN_S = 5.0
@@ -157,7 +158,7 @@ def test_a_typo_in_the_rules_changes_nothing_until_it_is_mended(installation: In
     checked = run("config", "check", **installation.settings)
     assert checked.code == 2
     assert re.search(r"the rules\.toml: .*'sned'", checked.err), checked.err
-    installation.rules.write_text("")
+    installation.rules.write_text(RULES.replace("orders-service", "another"))
     assert wait_for(lambda: installation.send("orders-service"), lambda status: status == 403) == 403
 
 

@@ -17,10 +17,12 @@ from tests.fault.server import Server, http_client
 RULES = """
 [[rule]]
 principals = ["ops/*"]
+topics = ["*"]
 acts = ["send", "read", "payload", "cancel", "control"]
 
 [[rule]]
 principals = ["looks"]
+topics = ["*"]
 acts = ["read"]
 """
 

@@ -6,7 +6,7 @@ from argon2 import PasswordHasher
 from msgspec.structs import replace
 
 from delayline.access.keys import AccessKey, AccessKeys, Token, new_token
-from delayline.access.rules import parse_rules
+from delayline.access.rules import AccessRules, parse_rules
 from tests.unit.api.in_memory import Api
 
 SESSION = "/v1/session"
@@ -18,7 +18,7 @@ class HeldAccess:
     """A key for each of the principals."""
 
     def __init__(self, rules: str, *principals: str) -> None:
-        self.rules = parse_rules(rules, "rules.toml")
+        self.allow(rules)
         self.keys = AccessKeys([])
         self.tokens: dict[str, Token] = {}
         for principal in principals:
@@ -36,7 +36,7 @@ class HeldAccess:
         self.keys = self.keys.having(replace(key, expires_ms=at_ms))
 
     def allow(self, rules: str) -> None:
-        self.rules = parse_rules(rules, "rules.toml")
+        self.rules = parse_rules(rules, "rules.toml") if rules else AccessRules([])
 
     def header(self, principal: str) -> str:
         return f"Bearer {self.tokens[principal]}"

@@ -3,7 +3,7 @@
 import pytest
 
 from delayline.access.acts import Act
-from delayline.access.rules import parse_rules
+from delayline.access.rules import AccessRules, parse_rules
 from delayline.errors import ConfigError
 
 RULES = """
@@ -15,7 +15,13 @@ acts = ["send", "cancel"]
 
 [[ rule ]]
 principals = ["*"]
+topics = ["*"]
 acts = ["read"]
+
+[[rule]]
+principals = ["[a]nn"]
+topics = ["o[!x]ders", "two\\nlines"]
+acts = ["control"]
 """
 
 
@@ -39,6 +45,10 @@ def place(principal: str, act: Act, topic: str | None, text: str = RULES) -> str
         ("eve", Act.READ, "mails", "rules.toml:8"),
         ("eve", Act.READ, None, "rules.toml:8"),
         ("eve", Act.PAYLOAD, "mails", None),
+        ("[a]nn", Act.CONTROL, "o[!x]ders", "rules.toml:13"),
+        ("ann", Act.CONTROL, "o[!x]ders", None),
+        ("[a]nn", Act.CONTROL, "orders", None),
+        ("[a]nn", Act.CONTROL, "two", None),
     ],
 )
 def test_the_first_rule_that_allows_it_decides(
@@ -48,26 +58,47 @@ def test_the_first_rule_that_allows_it_decides(
 
 
 def test_without_a_rule_nothing_is_allowed() -> None:
-    assert all(place("ann", act, topic, "") is None for act in Act for topic in ("orders", None))
+    rules = AccessRules([])
+    assert all(rules.deciding("ann", act, topic) is None for act in Act for topic in ("orders", None))
+
+
+def test_no_part_of_a_rule_is_one() -> None:
+    """A file that is just being written: cut anywhere, it has whole rules or is refused."""
+    one = '[[rule]]\nprincipals = ["ann"]\nacts = ["send"]\ntopics = ["orders"]\n'
+    for end in range(len(one)):
+        try:
+            rules = parse_rules(one[:end], "rules.toml")
+        except ConfigError:
+            continue
+        assert rules.deciding("ann", Act.SEND, "orders") is not None, one[:end]
+        assert rules.deciding("ann", Act.SEND, "mails") is None, one[:end]
 
 
 def test_of_a_rule_in_an_array_its_number_is_known() -> None:
-    text = 'rule = [{principals = ["eve"], acts = ["send"]}, {principals = ["ann"], acts = ["send"]}]'
+    eve, ann = (f'{{principals = ["{one}"], topics = ["*"], acts = ["send"]}}' for one in ("eve", "ann"))
+    text = f"rule = [{eve}, {ann}]"
     assert place("ann", Act.SEND, "orders", text) == "rules.toml, rule 2"
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        ("", "missing required field `rule`"),
+        ("# nothing", "missing required field `rule`"),
+        ("rule = []", "length >= 1"),
         ("[[rule]", "rules.toml is not TOML: "),
-        ("[[rule]]\nprincipals = ['ann']", "missing required field `acts`"),
-        ("[[rule]]\nacts = ['send']", "missing required field `principals`"),
-        ("[[rule]]\nprincipals = []\nacts = ['send']", "length >= 1"),
-        ("[[rule]]\nprincipals = ['ann']\nacts = ['sned']", "'sned'"),
-        ("[[rule]]\nprincipals = ['ann']\nacts = []", "length >= 1"),
-        ("[[rule]]\nprincipals = ['']\nacts = ['send']", "length >= 1"),
-        ("[[rule]]\nprincipals = 'ann'\nacts = ['send']", "expected `array`"),
-        ("[[rule]]\nprincipals = ['ann']\nacts = ['send']\ntopic = ['orders']", "unknown field `topic`"),
+        ("[[rule]]\nprincipals = ['ann']\nacts = ['send']", "missing required field `topics`"),
+        ("[[rule]]\ntopics = ['t']\nprincipals = ['ann']", "missing required field `acts`"),
+        ("[[rule]]\ntopics = ['t']\nacts = ['send']", "missing required field `principals`"),
+        ("[[rule]]\ntopics = ['t']\nprincipals = []\nacts = ['send']", "length >= 1"),
+        ("[[rule]]\ntopics = ['t']\nprincipals = ['ann']\nacts = ['sned']", "'sned'"),
+        ("[[rule]]\ntopics = ['t']\nprincipals = ['ann']\nacts = []", "length >= 1"),
+        ("[[rule]]\ntopics = ['t']\nprincipals = ['']\nacts = ['send']", "length >= 1"),
+        ("[[rule]]\ntopics = ['t']\nprincipals = 'ann'\nacts = ['send']", "expected `array`"),
+        (
+            "[[rule]]\ntopics = ['t']\nprincipals = ['ann']\nacts = ['send']\ntopic = ['orders']",
+            "unknown field `topic`",
+        ),
         ("[[rules]]\nprincipals = ['ann']\nacts = ['send']", "unknown field `rules`"),
     ],
 )

@@ -65,8 +65,14 @@ class Wire:
     def write(self, data: bytes) -> None:
         self.written += data
 
+    can_end = True
+
+    def can_write_eof(self) -> bool:
+        return self.can_end
+
     def write_eof(self) -> None:
-        return None
+        if not self.can_end:
+            raise NotImplementedError  # as uvloop's TLS does
 
     def abort(self) -> None:
         return None
@@ -124,6 +130,13 @@ def test_a_head_that_does_not_end_in_time_is_refused(connection: GuardedProtocol
     deadline.call()
     wire: Any = connection.transport
     assert b"HTTP/1.1 408 " in wire.written
+
+
+def test_over_tls_a_refused_connection_is_not_half_closed(connection: GuardedProtocol) -> None:
+    wire: Any = connection.transport
+    wire.can_end = False
+    connection.data_received(b"FOO / BAR\r\n\r\n")
+    assert b"HTTP/1.1 400 " in wire.written
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"{}"])
