@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 import ssl
+import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -38,7 +39,10 @@ class _Files(NamedTuple):
 
     def look(self) -> tuple[tuple[int, int, int], ...]:
         """What changes when one of the files does. Raises OSError."""
-        return tuple((found.st_ino, found.st_size, found.st_mtime_ns) for found in map(os.stat, filter(None, self)))
+        found = [os.stat(path) for path in self if path]
+        if not all(stat.S_ISREG(one.st_mode) for one in found):
+            raise OSError(errno.EINVAL, "it is no file", self.certificate)  # to open a pipe would wait for its writer
+        return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
 
     def load(self) -> ssl.SSLContext:
         """Raises OSError; ssl.SSLError is one."""

@@ -205,7 +205,7 @@ def test_a_new_certificate_is_shown_to_new_connections_and_ends_no_other(
 
 
 @every_loop
-@pytest.mark.parametrize("damage", ["half a file", "another's key", "no file"])
+@pytest.mark.parametrize("damage", ["half a file", "another's key", "no file", "a pipe"])
 def test_files_that_cannot_be_used_leave_the_certificate_that_was(
     run: Callable[..., None], tmp_path: Path, damage: str
 ) -> None:
@@ -218,11 +218,14 @@ def test_files_that_cannot_be_used_leave_the_certificate_that_was(
         shutil.copy(tmp_path / "second.key", key)
     else:
         certificate.unlink()
+        if damage == "a pipe":
+            os.mkfifo(certificate)
 
     async def work() -> None:
         for _ in range(2):
             port.clock.advance(1000)
             assert await (await port.encrypted("first")).echoed(b"x") == b"x"
+        certificate.unlink(missing_ok=True)
         shutil.copy(tmp_path / "second.crt", certificate)
         shutil.copy(tmp_path / "second.key", key)
         port.clock.advance(1000)
