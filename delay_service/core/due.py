@@ -9,7 +9,7 @@
     4. of a paused shard instead of 2 and 3: late records that an operation waits for, which go on in a new record
     5. records that are re-appended so that they no longer pin the log (`rolls.py`)
 
-2 to 4 are here, and only here. A purge under way holds back 2 and 3. `draft.py` decides for each record how it ends.
+2 to 4 are here, and only here. A purge under way holds back 2 and 3. `batch_draft.py` decides how each record ends.
 
 A message *expires* instead of being delivered when it is taken more than `late_max` after its due time: after an
 outage, or behind more than `rate_max` lets out. Its offset and key end it, as a delivery would.
@@ -41,9 +41,9 @@ class Limits(NamedTuple):
 
 
 class Due(NamedTuple):
-    """`entries` end in the batch, as `draft.py` decides; `carried_on` go on in another record each. `cut`: something
-    that is due did not fit; `starved`: nothing of it fitted beside what was decided. `bytes_left` of the batch,
-    before `entries`."""
+    """`entries` end in the batch, as `batch_draft.py` decides; `carried_on` go on in another record each. `cut`:
+    something that is due did not fit; `starved`: nothing of it fitted beside what was decided. `bytes_left` of the
+    batch, before `entries`."""
 
     entries: list[PlainEntry]
     carried_on: list[PendingRecord]
