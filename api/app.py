@@ -137,8 +137,7 @@ def create_app(services: Services) -> DelaylineApi:
     sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission, rights)
     sends.register(app.router)
     app.add_middleware(SendingPath, send=sends.send, endpoint=SEND)
-    sessions = _sessions(services)
-    callers = _callers(services, sessions, comparing)
+    callers, sessions = _callers(services, comparing)
     hosts = Hosts(settings.hosts)
     app.add_middleware(  # the outermost
         Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers, act_log=services.act_log
@@ -166,18 +165,13 @@ def create_app(services: Services) -> DelaylineApi:
     return app
 
 
-def _sessions(services: Services) -> Sessions | None:
-    """Where keys are needed."""
+def _callers(services: Services, comparing: ThreadPoolExecutor) -> tuple[Callers, Sessions | None]:
+    """With sessions where keys are needed. Raises ConfigError where the library for keys is not installed."""
     if services.access is None:
-        return None
-    return Sessions(services.settings.session_secret, services.settings.session_lifetime_ms, services.clock)
-
-
-def _callers(services: Services, sessions: Sessions | None, comparing: ThreadPoolExecutor) -> Callers:
-    """Raises ConfigError where the library that keys need is not installed."""
-    if services.access is None or sessions is None:
-        return NoKeys()
-    return Authenticator(services.access, Hasher(), sessions, services.clock, comparing, services.registry)
+        return NoKeys(), None
+    settings, clock = services.settings, services.clock
+    sessions = Sessions(settings.session_secret, settings.session_lifetime_ms, clock)
+    return Authenticator(services.access, Hasher(), sessions, clock, comparing, services.registry), sessions
 
 
 def create_worker_app(

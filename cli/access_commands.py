@@ -15,15 +15,14 @@ from cli.failure import FAILED, NOT_FOUND, USAGE, Failure
 from cli.options import ConfigPath
 from cli.tables import show_rows
 from delayline.access.acts import Act
-from delayline.access.keys import AccessKey, AccessKeys, is_principal, new_token
-from delayline.access.rules import parse_rules
+from delayline.access.keys import NOTE_CHARS_MAX, AccessKey, AccessKeys, is_principal, new_token
+from delayline.access.rules import read_rules
 from delayline.clock import SystemClock
 from delayline.errors import ConfigError, MalformedDirective
 from delayline.process.durably import write_durably
 from delayline.times import format_moment, parse_duration_ms
 
 KEYS_MODE = 0o600
-NOTE_CHARS_MAX = 200
 COLUMNS = ("id", "principal", "made", "expires", "note")
 
 group = typer.Typer(no_args_is_help=True, help="Who may do what, and the keys by which clients are known.")
@@ -56,7 +55,7 @@ def explain(
 ) -> None:
     """Show which rule allows a principal to do something. Exit code 1 where none does."""
     path = file or _setting("rules", config)
-    rule = parse_rules(_read(path).decode(errors="replace"), str(path)).deciding(principal, act, topic)
+    rule = read_rules(_read(path), str(path)).deciding(principal, act, topic)
     about = "every topic" if topic is None else topic
     if rule is None:
         raise Failure(f"refused: no rule of {path} allows {principal} to {act} {about}", FAILED)

@@ -88,18 +88,7 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
         _access(settings, registry) as access,
     ):
         parts: list[WorkerThread | ProxyThread] = [thread]
-        services = Services(
-            settings=_api_settings(settings),
-            client=queue,
-            admin=queue,
-            owners=owners,
-            clock=clock,
-            registry=registry,
-            readiness=lambda: readiness_of(queue, parts),
-            full=_limits(settings, owners, clock).full,
-            access=access,
-            act_log=_act_log(settings, clock, registry),
-        )
+        services = _services(settings, queue, owners, clock, registry, lambda: readiness_of(queue, parts), access)
         app = create_app(services)
         with _proxying(settings, queue, owners, registry, app, clock, services.full) as proxying:
             if proxying is not None:
@@ -117,18 +106,7 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
         all_owners(settings, queue, clock) as owners,
         _access(settings, registry) as access,
     ):
-        services = Services(
-            settings=_api_settings(settings),
-            client=queue,
-            admin=queue,
-            owners=owners,
-            clock=clock,
-            registry=registry,
-            readiness=watch.readiness,
-            full=_limits(settings, owners, clock).full,
-            access=access,
-            act_log=_act_log(settings, clock, registry),
-        )
+        services = _services(settings, queue, owners, clock, registry, watch.readiness, access)
         yield Process(create_app(services))
 
 
@@ -349,6 +327,31 @@ def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
     )
 
 
+def _services(
+    settings: Settings,
+    queue: Queue,
+    owners: Owners,
+    clock: Clock,
+    registry: CollectorRegistry,
+    readiness: Callable[[], tuple[bool, str]],
+    access: AccessFiles | None,
+) -> Services:
+    """What the HTTP API is handed. Raises ConfigError."""
+    path = settings.access.act_log
+    return Services(
+        settings=_api_settings(settings),
+        client=queue,
+        admin=queue,
+        owners=owners,
+        clock=clock,
+        registry=registry,
+        readiness=readiness,
+        full=_limits(settings, owners, clock).full,
+        access=access,
+        act_log=None if path is None else ActLog(path, clock, registry),
+    )
+
+
 @contextmanager
 def _access(settings: Settings, registry: CollectorRegistry) -> Iterator[AccessFiles | None]:
     """Raises ConfigError for a file that cannot be read."""
@@ -358,12 +361,6 @@ def _access(settings: Settings, registry: CollectorRegistry) -> Iterator[AccessF
         return
     with AccessFiles(rules, keys, registry) as files:
         yield files
-
-
-def _act_log(settings: Settings, clock: Clock, registry: CollectorRegistry) -> ActLog | None:
-    """Raises ConfigError."""
-    path = settings.access.act_log
-    return None if path is None else ActLog(path, clock, registry)
 
 
 def _api_settings(settings: Settings) -> ApiSettings:

@@ -32,7 +32,7 @@ from delayline.clock import Clock
 
 KNOWN_MAX = 10_000
 WAITING_MAX = 64
-"""AccessKeys whose hashes are being compared, or wait for that: a second and a half of a processor."""
+"""Keys whose hashes are being compared, or wait for that: a second and a half of a processor."""
 
 _SCHEME = b"bearer "
 _WRONG = "this key is not known here, or has ended"
@@ -121,7 +121,7 @@ class Authenticator:
         self._comparing: dict[bytes, asyncio.Future[bool]] = {}  # bounded: WAITING_MAX
         self._refused = Counter(
             "delayline_access_keys_refused",
-            "AccessKeys presented that are not known, or have ended",
+            "Keys presented that are not known, or have ended",
             registry=registry,
         )
         self._over = Counter(

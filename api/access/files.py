@@ -1,19 +1,18 @@
 """The files of rules and keys, read again when they change."""
 
-import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from delayline.access.keys import AccessKeys
-from delayline.access.rules import AccessRules, parse_rules
+from delayline.access.rules import AccessRules, read_rules
 from delayline.errors import ConfigError
 from delayline.process import threads
+from delayline.process.looks import Look, look_at
 
 _log = structlog.get_logger("access")
 
@@ -23,14 +22,6 @@ LOOKED_AT_S = 1.0
 """How often a file is looked at. A key that was ended goes on for twice as long, at most."""
 
 FILE_BYTES_MAX = 64 << 20
-
-
-class _Look(NamedTuple):
-    """What changes when a file does. A file that is put in the place of another has another inode."""
-
-    inode: int
-    size: int
-    modified_ns: int
 
 
 class Watched(Generic[T]):
@@ -44,8 +35,8 @@ class Watched(Generic[T]):
         self._read = read
         self._broken = broken.labels(path.name)
         self._is_broken = False
-        self._used: _Look | None = self._looked()
-        self._seen: _Look | None = self._used
+        self._used: Look | None = self._looked()
+        self._seen: Look | None = self._used
         self.content = self._read_now()
 
     def look(self) -> None:
@@ -74,15 +65,12 @@ class Watched(Generic[T]):
         self._is_broken = is_broken
         self._broken.set(is_broken)
 
-    def _looked(self) -> _Look:
+    def _looked(self) -> Look:
         """Raises ConfigError."""
         try:
-            found = os.stat(self._path)
+            return look_at(self._path)
         except OSError as error:
             raise ConfigError(f"cannot read {self._path}: {error.strerror}.") from error
-        if not stat.S_ISREG(found.st_mode):
-            raise ConfigError(f"{self._path} is no file.")
-        return _Look(found.st_ino, found.st_size, found.st_mtime_ns)
 
     def _read_now(self) -> T:
         """Raises ConfigError."""
@@ -135,11 +123,3 @@ class AccessFiles:
     @property
     def keys(self) -> AccessKeys:
         return self._keys.content
-
-
-def read_rules(data: bytes, name: str) -> AccessRules:
-    """Raises ConfigError."""
-    try:
-        return parse_rules(data.decode(), name)
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{name} is not UTF-8.") from error

@@ -57,7 +57,8 @@ class ActLog:
 
     @contextmanager
     def logging(self, scope: Scope, endpoint_id: str) -> Iterator[Answered]:
-        """Around an act. Raises Refusal (503) where its first line cannot be written."""
+        """Around an act. Raises Refusal: 401 where the caller is unknown, 503 where the first line cannot be
+        written."""
         about = self._about(scope, endpoint_id)
         if not self._append({"event": "asked", **about}):
             raise Refusal(NOT_READY, "the log of acts cannot be written, so nothing is done")

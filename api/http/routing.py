@@ -48,7 +48,6 @@ def plain_app(handler: Handler, endpoint: Endpoint, *, is_act: bool) -> ASGIApp:
         await response(scope, receive, send)
 
     async def _logged(scope: Scope, request: Request, log: ActLog) -> Response:
-        check_known(scope[CALLER])
         with log.logging(scope, endpoint.id) as answered:
             _check_right(scope, endpoint)
             response = await handler(request)

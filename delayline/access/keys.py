@@ -18,10 +18,11 @@ _TOKEN = re.compile(rb"dlk_([a-z2-7]{16})_([A-Za-z0-9_-]{43})")
 _ID_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 KEYS_MAX = 100_000
 
-Principal = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@/+-]{0,127}$")]
-"""Who acts, as rules, logs and the audit have it."""
+NOTE_CHARS_MAX = 200
 
-_PRINCIPAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/+-]{0,127}")
+_PRINCIPAL = r"^[A-Za-z0-9][A-Za-z0-9._@/+-]{0,127}\Z"
+Principal = Annotated[str, msgspec.Meta(pattern=_PRINCIPAL)]
+"""Who acts, as rules, logs and the audit have it."""
 
 
 class Token(NamedTuple):
@@ -42,7 +43,7 @@ class AccessKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     hash: Annotated[str, msgspec.Meta(pattern=r"^\$argon2id\$", max_length=512)]
     made_ms: int
     expires_ms: int | None = None
-    note: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    note: Annotated[str, msgspec.Meta(max_length=NOTE_CHARS_MAX)] = ""
 
     def works_at(self, now_ms: int) -> bool:
         return self.expires_ms is None or now_ms < self.expires_ms
@@ -95,4 +96,4 @@ def new_token() -> Token:
 
 def is_principal(name: str) -> bool:
     """Whether it can be the name of one."""
-    return _PRINCIPAL.fullmatch(name) is not None
+    return re.match(_PRINCIPAL, name) is not None

@@ -76,6 +76,14 @@ class AccessRules:
         return next((rule for rule in self._rules if rule.allows(principal, act, topic)), None)
 
 
+def read_rules(data: bytes, name: str) -> AccessRules:
+    """The rules in the content of the file `name`. Raises ConfigError."""
+    try:
+        return parse_rules(data.decode(), name)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name} is not UTF-8.") from error
+
+
 def parse_rules(text: str, name: str) -> AccessRules:
     """The rules in the text of the file `name`. Raises ConfigError: one sentence with the place of what is wrong."""
     try:

@@ -7,10 +7,8 @@ under no deadline of ours, so connections are accepted here (`TlsServer`).
 import asyncio
 import contextlib
 import errno
-import os
 import socket
 import ssl
-import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +17,7 @@ import structlog
 from delayline.clock import Clock
 from delayline.errors import ConfigError
 from delayline.http.places import Places, address_key
+from delayline.process.looks import Look, look_at
 
 _log = structlog.get_logger("tls")
 
@@ -37,12 +36,9 @@ class _Files(NamedTuple):
     certificate: str
     key: str
 
-    def look(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when one of the files does. Raises OSError."""
-        found = [os.stat(path) for path in self if path]
-        if not all(stat.S_ISREG(one.st_mode) for one in found):
-            raise OSError(errno.EINVAL, "it is no file", self.certificate)  # to open a pipe would wait for its writer
-        return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
+    def look(self) -> list[Look]:
+        """At each of them. Raises OSError."""
+        return [look_at(path) for path in self if path]
 
     def load(self) -> ssl.SSLContext:
         """Raises OSError; ssl.SSLError is one."""
@@ -152,7 +148,7 @@ class TlsServer:
             client.close()
             return
         self._handshakes.add(handshake)
-        handshake.task.add_done_callback(lambda _: self._handshakes.discard(handshake))
+        handshake.begin(self._handshakes.discard)
 
 
 class _Handshake:
@@ -162,14 +158,26 @@ class _Handshake:
         self.address = address
         self._server = server
         self._client = client
-        self.task = asyncio.get_running_loop().create_task(self._shake())
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, ended: Callable[["_Handshake"], None]) -> None:
+        """Once it has a place."""
+        self._task = asyncio.get_running_loop().create_task(self._shake())
+        self._task.add_done_callback(lambda task: self._over(task, ended))
+
+    def _over(self, task: "asyncio.Task[None]", ended: Callable[["_Handshake"], None]) -> None:
+        if task.cancelled():  # before its first step: the loop has not had the socket
+            self._client.close()
+            self._server.places.leave(self)
+        ended(self)
 
     def evict(self) -> None:
         self._server.refused()
         self.end()
 
     def end(self) -> None:
-        self.task.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     async def _shake(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""AccessKeys that are right, wrong, ended, and tried again and again."""
+"""Keys that are right, wrong, ended, and tried again and again."""
 
 import asyncio
 from collections.abc import Iterator
@@ -197,6 +197,6 @@ def test_a_header_that_stands_twice_is_refused() -> None:
 
 
 def test_a_wrong_key_is_refused_also_where_none_is_needed() -> None:
-    """Whoever shows a key wants to be known by it."""
+    """A client that sends a key expects the server to check it."""
     answer = Api(access=HeldAccess(RIGHTS)).get("/metrics", headers={"authorization": wrong()})
     assert problem(answer) == (401, "unauthenticated")

@@ -1,4 +1,4 @@
-"""AccessKeys as clients present them, and as a file keeps them."""
+"""Keys as clients present them, and as a file keeps them."""
 
 import json
 
