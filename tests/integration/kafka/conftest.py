@@ -16,7 +16,7 @@ from mq.contract import Assigned, Event, Fetched, LogRecord, ShardBatch
 
 if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
-    from tests.brokers.kafka import KafkaAt
+    from tests.brokers.kafka import Kafka, KafkaAt
 
 PATIENCE_S = 60.0
 CLOCK = SystemClock()
@@ -134,3 +134,12 @@ class Place:
 def place(kafka: "KafkaAt") -> Iterator[Place]:
     with ExitStack() as stack:
         yield Place(kafka, stack)
+
+
+@pytest.fixture(scope="module")
+def strict_kafka() -> "Iterator[Kafka]":
+    """A broker that allows nothing unless an ACL does, for the tests of a module."""
+    from tests.integration.kafka.strict import strict_broker
+
+    with strict_broker() as kafka:
+        yield kafka

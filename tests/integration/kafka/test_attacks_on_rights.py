@@ -17,7 +17,7 @@ from mq.kafka.admin.acl import LITERAL, PREFIXED, Acl, Pattern
 from tests.integration.kafka import behind_strict as behind
 from tests.integration.kafka.behind_strict import DELAYED, client, proxying
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S
-from tests.integration.kafka.strict import CLIENT, Strict, login, strict_broker
+from tests.integration.kafka.strict import CLIENT, Strict, login
 from tests.integration.proxy.conftest import Proxy
 from tests.unit.mq.kafka.batches import GZIP, NO_PRODUCER, NONE, Sent, batch_of, plain
 
@@ -29,16 +29,10 @@ pytestmark = pytest.mark.thorough
 DELAYED_RECORD = plain(1, delay=b"1h")
 
 
-@pytest.fixture(scope="module")
-def broker() -> "Iterator[Kafka]":
-    with strict_broker() as kafka:
-        yield kafka
-
-
 @pytest.fixture
-def place(broker: "Kafka") -> "Iterator[Strict]":
+def place(strict_kafka: "Kafka") -> "Iterator[Strict]":
     with ExitStack() as stack:
-        place = Strict(broker, stack)
+        place = Strict(strict_kafka, stack)
         place.make_buffer()
         place.grant([need.acl for need in place.needs("proxy")])
         yield place

@@ -23,7 +23,7 @@ from tests.fault.server import Server
 from tests.integration.kafka import behind_strict as behind
 from tests.integration.kafka.behind_strict import DELAYED, client, produce
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, soon
-from tests.integration.kafka.strict import DELAYLINE, Strict, login, strict_broker
+from tests.integration.kafka.strict import DELAYLINE, Strict, login
 from tests.integration.proxy.child import Child
 from tests.integration.proxy.conftest import Proxy, held
 from tests.ports import free_port
@@ -36,16 +36,10 @@ pytestmark = pytest.mark.thorough
 SOON_DUE: Headers = [("delay", b"1s")]
 
 
-@pytest.fixture(scope="module")
-def broker() -> "Iterator[Kafka]":
-    with strict_broker() as kafka:
-        yield kafka
-
-
 @pytest.fixture
-def place(broker: "Kafka") -> "Iterator[Strict]":
+def place(strict_kafka: "Kafka") -> "Iterator[Strict]":
     with ExitStack() as stack:
-        yield Strict(broker, stack)
+        yield Strict(strict_kafka, stack)
 
 
 def settings_of(place: Strict, user: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from mq.contract import Append
 from tests.integration.kafka import behind_strict as behind
 from tests.integration.kafka import strict as on
 from tests.integration.kafka.conftest import body
-from tests.integration.kafka.strict import Doing, Strict, strict_broker
+from tests.integration.kafka.strict import Doing, Strict
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
@@ -79,16 +79,10 @@ def doing(role: str, right: Right) -> Doing:
     return DOES[role].get(key) or OF_ALL[key]
 
 
-@pytest.fixture(scope="module")
-def broker() -> "Iterator[Kafka]":
-    with strict_broker() as kafka:
-        yield kafka
-
-
 @pytest.fixture
-def place(broker: "Kafka") -> "Iterator[Strict]":
+def place(strict_kafka: "Kafka") -> "Iterator[Strict]":
     with ExitStack() as stack:
-        yield Strict(broker, stack)
+        yield Strict(strict_kafka, stack)
 
 
 def ids(of: "tuple[str, Right]") -> str:
