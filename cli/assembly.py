@@ -4,22 +4,20 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.access.files import AccessFiles
-from api.app import TOPICS_REMEMBERED, DelaylineApi, create_app, create_worker_app
-from api.http.act_log import ActLog
-from api.services import ApiSettings, Services
-from cli.data_dir import IndexWitness, keep_private, make_private, put_aside
+from api.app import DelaylineApi, create_app, create_worker_app
+from cli.api_parts import access_files, pending_limits, services
+from cli.data_dir import keep_private, make_private
 from cli.http_limits import api_hosts, api_limits
 from cli.owner_rpc import address_of, all_owners, answering, internal_port
 from cli.proxies import Shared, is_wanted, proxy
-from cli.queues import Watch, open_embedded, open_queue
+from cli.queues import Watch, open_queue
+from cli.storage import held, stored
 from cli.worker_thread import WorkerThread
 from delay_service.core.history import History
 from delay_service.core.shard_settings import NEVER_MS, ShardSettings
@@ -36,18 +34,14 @@ from delayline.config import Settings
 from delayline.names import Names
 from delayline.process import logs, threads
 from delayline.questions.inquiry import Owners
-from delayline.questions.pending import Full, PendingLimits
+from delayline.questions.pending import Full
 from mq.contract import Admin, Queue
-from mq.embedded.queue import EmbeddedQueue
-from mq.embedded.retention import Expiry, Retainer, Retention
 from store.rocks import RocksIndex
 
 if TYPE_CHECKING:
     from cli.proxy_thread import ProxyThread
 
 log = logs.get(__name__)
-
-AnyQueue = TypeVar("AnyQueue", bound=Queue)
 
 
 class ThreadFailures(Collector):
@@ -85,12 +79,12 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
     with (
         _asked_worker(settings, registry, clock, accept_loss=accept_loss) as (queue, thread, here, listener),
         all_owners(settings, queue, clock, here) as owners,
-        _access(settings, registry) as access,
+        access_files(settings, registry) as access,
     ):
         parts: list[WorkerThread | ProxyThread] = [thread]
-        services = _services(settings, queue, owners, clock, registry, lambda: readiness_of(queue, parts), access)
-        app = create_app(services)
-        with _proxying(settings, queue, owners, registry, app, clock, services.full) as proxying:
+        handed = services(settings, queue, owners, clock, registry, lambda: readiness_of(queue, parts), access)
+        app = create_app(handed)
+        with _proxying(settings, queue, owners, registry, app, clock, handed.full) as proxying:
             if proxying is not None:
                 parts.append(proxying)
             yield Process(app, thread, proxying, listener)
@@ -101,13 +95,12 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     """The HTTP API for messages that workers in other processes deliver. Raises QueueError, ConfigError."""
     registry = _registry()
     with (
-        _held(open_queue(settings, clock)) as queue,
+        held(open_queue(settings, clock)) as queue,
         Watch(queue) as watch,
         all_owners(settings, queue, clock) as owners,
-        _access(settings, registry) as access,
+        access_files(settings, registry) as access,
     ):
-        services = _services(settings, queue, owners, clock, registry, watch.readiness, access)
-        yield Process(create_app(services))
+        yield Process(create_app(services(settings, queue, owners, clock, registry, watch.readiness, access)))
 
 
 @contextmanager
@@ -140,11 +133,11 @@ def _asked_worker(
 @contextmanager
 def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     """A proxy, and a port for health and metrics. Raises QueueError, ConfigError, CannotListen."""
-    with _held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
+    with held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
         registry = _registry()
         readiness: list[Callable[[], tuple[bool, str]]] = []
         app = _worker_app(settings, registry, lambda: readiness[0]())
-        full = _limits(settings, owners, clock).full
+        full = pending_limits(settings, owners, clock).full
         with _proxying(settings, queue, owners, registry, app, clock, full) as proxying:
             assert proxying is not None, "the command checks that there is a port"
             readiness.append(proxying.readiness)
@@ -180,21 +173,6 @@ def _worker_app(
 ) -> DelaylineApi:
     hosts = api_hosts(settings, settings.worker.host)
     return create_worker_app(__version__, registry, readiness, api_limits(settings), hosts)
-
-
-def _limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
-    return PendingLimits(lru_cache(TOPICS_REMEMBERED)(settings.bounds_for), owners.figures, clock)
-
-
-@contextmanager
-def _held(queue: AnyQueue) -> Iterator[AnyQueue]:
-    try:
-        yield queue
-    finally:
-        try:
-            queue.close()
-        except Exception as error:  # noqa: BLE001 - whatever the queue answers now, what was acknowledged is safe there
-            log.warning("the queue was not closed cleanly", error=str(error))
 
 
 @contextmanager
@@ -238,54 +216,6 @@ def readiness_of(queue: Admin, parts: "Sequence[WorkerThread | ProxyThread]") ->
     return next((answer for answer in answers if not answer[0]), answers[0])
 
 
-@contextmanager
-def stored(
-    settings: Settings, registry: CollectorRegistry, clock: Clock, address: str, *, accept_loss: bool
-) -> Iterator[tuple[Queue, RocksIndex]]:
-    """The queue and the index; an embedded queue is compared with the index first. Raises QueueError, StoreError."""
-    if settings.mq.kind != "embedded":
-        with _held(open_queue(settings, clock, address)) as queue:
-            yield queue, _open_index(settings)
-        return
-    folder = settings.data_dir / "index"
-    witness = IndexWitness(folder, accept_loss=accept_loss)
-    with _held(open_embedded(settings, clock, witness, accept_loss=accept_loss)) as queue:
-        if witness.ahead or (queue.given_up and folder.exists()):
-            kept = put_aside(folder, clock.now_ms())
-            log.warning("loss accepted, index put aside", folder=str(kept), shards=list(map(str, witness.ahead[:10])))
-        index = _open_index(settings)
-        if not (witness.ahead or queue.given_up):
-            index.forget(witness.deleted)
-        with Retainer(
-            _expiry(settings, queue, clock), settings.topics.retention_interval / 1000, _counting(registry)
-        ):
-            yield queue, index
-
-
-def _expiry(settings: Settings, queue: EmbeddedQueue, clock: Clock) -> Expiry:
-    def retention_of(topic: str) -> Retention:
-        rule = settings.retention_for(topic)
-        return Retention(rule.retention, rule.retention_bytes)
-
-    return Expiry(queue, retention_of, clock)
-
-
-def _counting(registry: CollectorRegistry) -> Callable[[str, int], None]:
-    counter = Counter(
-        "delayline_retention_records_total", "Records that retention has deleted", ["topic"], registry=registry
-    )
-    return lambda topic, records: counter.labels(topic).inc(records)
-
-
-def _open_index(settings: Settings) -> RocksIndex:
-    # Half of what the queue keeps free: what the queue has accepted must still find its place in the index.
-    return RocksIndex.open(
-        settings.data_dir / "index",
-        memory_bytes_max=settings.store.memory_bytes_max,
-        disk_free_min_bytes=settings.store.disk_free_min // 2,
-    )
-
-
 def _history(settings: Settings) -> History:
     return History(settings.history.messages_max, settings.history.retention)
 
@@ -324,64 +254,4 @@ def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
         rate_max=rule.rate_max,
         low_water_interval_ms=settings.audit.low_water_interval,
         idempotency_retention_ms=settings.history.retention,
-    )
-
-
-def _services(
-    settings: Settings,
-    queue: Queue,
-    owners: Owners,
-    clock: Clock,
-    registry: CollectorRegistry,
-    readiness: Callable[[], tuple[bool, str]],
-    access: AccessFiles | None,
-) -> Services:
-    """What the HTTP API is handed. Raises ConfigError."""
-    path = settings.access.act_log
-    return Services(
-        settings=_api_settings(settings),
-        client=queue,
-        admin=queue,
-        owners=owners,
-        clock=clock,
-        registry=registry,
-        readiness=readiness,
-        full=_limits(settings, owners, clock).full,
-        access=access,
-        act_log=None if path is None else ActLog(path, clock, registry),
-    )
-
-
-@contextmanager
-def _access(settings: Settings, registry: CollectorRegistry) -> Iterator[AccessFiles | None]:
-    """Raises ConfigError for a file that cannot be read."""
-    rules, keys = settings.access.rules, settings.access.keys
-    if rules is None or keys is None:
-        yield None
-        return
-    with AccessFiles(rules, keys, registry) as files:
-        yield files
-
-
-def _api_settings(settings: Settings) -> ApiSettings:
-    return ApiSettings(
-        namespace=settings.namespace,
-        version=__version__,
-        topics_on_first_use=settings.mq.kind == "embedded",
-        audit_hold_max_ms=settings.audit.hold_max,
-        body_bytes_max=settings.api.body_bytes_max,
-        batch_messages_max=settings.api.batch_messages_max,
-        requests_max=settings.api.requests_max,
-        in_flight_bytes_max=settings.api.in_flight_bytes_max,
-        followers_max=settings.api.streams_max,
-        body_timeout_s=settings.api.body_timeout / 1000,
-        http=api_limits(settings),
-        hosts=api_hosts(settings, settings.api.host),
-        session_secret=settings.access.session_secret.get_secret_value().encode(),
-        session_lifetime_ms=settings.access.session_lifetime,
-        is_delay_enabled=settings.is_delay_enabled,
-        refuse_unknown=settings.delay.unknown == "refuse",
-        rules=settings.rules(),
-        rules_for=settings.rules_for,
-        horizon_max_ms=settings.delay.horizon_max,
     )

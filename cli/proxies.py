@@ -16,7 +16,7 @@ from mq.contract import Queue
 
 if TYPE_CHECKING:
     from cli.proxy_thread import ProxyThread
-    from delayline.config.sections import ProxySection
+    from delayline.config.proxies import ProxySection
     from proxy.kafka.settings import ProxySettings
     from proxy.limits import Limits
     from proxy.rocketmq.settings import RocketmqProxySettings

@@ -10,7 +10,7 @@ from delayline import __version__
 
 if TYPE_CHECKING:
     from delayline.config import Settings
-    from delayline.config.sections import ProxySection
+    from delayline.config.proxies import ProxySection
 
 BootstrapPort = Annotated[int | None, typer.Option(help="Instead of proxy.kafka.port.")]
 MetricsPort = Annotated[int | None, typer.Option(help="Instead of proxy.kafka.metrics_port.")]

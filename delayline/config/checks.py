@@ -4,7 +4,10 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from delayline.config.sections import Access, Internal, KafkaProxy, RocketmqProxy, Section
+from delayline.config.entrance import Access
+from delayline.config.proxies import KafkaProxy, RocketmqProxy
+from delayline.config.section import Section
+from delayline.config.sections import Internal
 from delayline.config.settings import Settings
 from delayline.errors import ConfigError
 from delayline.records.set_aside import RAW_BYTES_MAX

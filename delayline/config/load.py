@@ -19,7 +19,8 @@ from delayline.config.layers import (
     setting_paths,
     unknown,
 )
-from delayline.config.sections import DelayRule, RocketmqAccount, TopicRule
+from delayline.config.proxies import RocketmqAccount
+from delayline.config.sections import DelayRule, TopicRule
 from delayline.config.settings import Settings
 from delayline.config.types import SECRET_ERROR
 from delayline.errors import ConfigError

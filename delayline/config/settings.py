@@ -9,12 +9,13 @@ import msgspec
 from pydantic import PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
+from delayline.config.entrance import Access, Api
 from delayline.config.layers import Given, Layer
+from delayline.config.proxies import Proxy
+from delayline.config.section import Section
 from delayline.config.sections import (
     FOR_EVER,
     NO_RULE,
-    Access,
-    Api,
     Audit,
     Delay,
     DelayRule,
@@ -23,10 +24,8 @@ from delayline.config.sections import (
     Internal,
     Log,
     Mq,
-    Proxy,
     Reconcile,
     RetrySection,
-    Section,
     Store,
     TopicRule,
     Topics,

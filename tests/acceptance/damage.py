@@ -11,7 +11,7 @@ from random import Random
 
 from prometheus_client import CollectorRegistry
 
-from cli.assembly import stored
+from cli.storage import stored
 from delayline.clock import SystemClock
 from delayline.config import load_settings
 from mq.errors import TopicUnknown

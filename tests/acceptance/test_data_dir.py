@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cli.assembly import stored
 from cli.data_dir import SECOND_MARK
+from cli.storage import stored
 from delayline.clock import SystemClock
 from delayline.config import load_settings
 from delayline.errors import DelaylineError

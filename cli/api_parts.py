@@ -1,0 +1,83 @@
+"""What the HTTP API of a process is handed, as its settings describe it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from prometheus_client import CollectorRegistry
+
+from api.access.files import AccessFiles
+from api.app import TOPICS_REMEMBERED
+from api.http.act_log import ActLog
+from api.services import ApiSettings, Services
+from cli.http_limits import api_hosts, api_limits
+from delayline import __version__
+from delayline.clock import Clock
+from delayline.config import Settings
+from delayline.questions.inquiry import Owners
+from delayline.questions.pending import PendingLimits
+from mq.contract import Queue
+
+
+def services(
+    settings: Settings,
+    queue: Queue,
+    owners: Owners,
+    clock: Clock,
+    registry: CollectorRegistry,
+    readiness: Callable[[], tuple[bool, str]],
+    access: AccessFiles | None,
+) -> Services:
+    """What the HTTP API is handed. Raises ConfigError."""
+    path = settings.access.act_log
+    return Services(
+        settings=_api_settings(settings),
+        client=queue,
+        admin=queue,
+        owners=owners,
+        clock=clock,
+        registry=registry,
+        readiness=readiness,
+        full=pending_limits(settings, owners, clock).full,
+        access=access,
+        act_log=None if path is None else ActLog(path, clock, registry),
+    )
+
+
+@contextmanager
+def access_files(settings: Settings, registry: CollectorRegistry) -> Iterator[AccessFiles | None]:
+    """Raises ConfigError for a file that cannot be read."""
+    rules, keys = settings.access.rules, settings.access.keys
+    if rules is None or keys is None:
+        yield None
+        return
+    with AccessFiles(rules, keys, registry) as files:
+        yield files
+
+
+def _api_settings(settings: Settings) -> ApiSettings:
+    return ApiSettings(
+        namespace=settings.namespace,
+        version=__version__,
+        topics_on_first_use=settings.mq.kind == "embedded",
+        audit_hold_max_ms=settings.audit.hold_max,
+        body_bytes_max=settings.api.body_bytes_max,
+        batch_messages_max=settings.api.batch_messages_max,
+        requests_max=settings.api.requests_max,
+        in_flight_bytes_max=settings.api.in_flight_bytes_max,
+        followers_max=settings.api.streams_max,
+        body_timeout_s=settings.api.body_timeout / 1000,
+        http=api_limits(settings),
+        hosts=api_hosts(settings, settings.api.host),
+        session_secret=settings.access.session_secret.get_secret_value().encode(),
+        session_lifetime_ms=settings.access.session_lifetime,
+        is_delay_enabled=settings.is_delay_enabled,
+        refuse_unknown=settings.delay.unknown == "refuse",
+        rules=settings.rules(),
+        rules_for=settings.rules_for,
+        horizon_max_ms=settings.delay.horizon_max,
+    )
+
+
+def pending_limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
+    return PendingLimits(lru_cache(TOPICS_REMEMBERED)(settings.bounds_for), owners.figures, clock)
