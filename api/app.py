@@ -50,6 +50,7 @@ from api.routes.records import RecordRoutes
 from api.routes.send import SEND, SendRoutes
 from api.routes.session import SessionRoutes
 from api.routes.stalls import StallRoutes
+from api.routes.undo import UndoRoutes
 from api.sending.admission import Admission
 from api.sending.decisions import DecisionWaiter
 from api.sending.drafts import Drafter, ScheduleValidator
@@ -57,6 +58,8 @@ from api.sending.rights import SendRights
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
+from api.undoing import Purged
+from api.undos import Undos
 from delayline.access.hashing import Hasher
 from delayline.http.guard import Guard, HttpLimits
 from delayline.http.places import share_of
@@ -149,8 +152,12 @@ def create_app(services: Services) -> DelaylineApi:
     FindingRoutes(services, topics, survey).register(app.router)
     operations = OperationRoutes(services, topics, sender, validator, decisions, messages)
     operations.register(app.router)
-    BulkRoutes(services, topics, BulkCancel(services, topics, survey, sender, bridge)).register(app.router)
-    controls = ControlRoutes(services, topics, survey, sender, decisions)
+    purged = Purged(services.client, services.admin, services.claim, Names(settings.namespace))
+    undos = Undos(settings.undo_ms, topics, purged)
+    bulk = BulkCancel(services, topics, survey, sender, bridge)
+    BulkRoutes(services, topics, bulk, undos).register(app.router)
+    UndoRoutes(services, topics, purged).register(app.router)
+    controls = ControlRoutes(services, topics, survey, sender, decisions, undos)
     controls.register(app.router)
     ManagingRoutes(services, topics, controls).register(app.router)
     StallRoutes(services, topics, bridge).register(app.router)

@@ -17,7 +17,8 @@ from api.services import Services
 from api.topics import TopicBook
 from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import OwnerUnavailable, Query, Row, merge
-from delayline.records.message import Shard
+from delayline.records.headers import UNDO
+from delayline.records.message import Header, Shard
 from delayline.records.record import encode_body
 from mq.contract import Append
 from mq.errors import QueueError
@@ -67,15 +68,16 @@ class BulkCancel:
                 break
         return tally
 
-    async def cancel(self, topic: str, query: Query, gone: Gone) -> Tally:
-        """Ends early, with a tally that is not whole, where the client has hung up, the queue takes no more, or an
-        owner does not decide in time. Raises TopicUnknown, QueueUnavailable."""
+    async def cancel(self, topic: str, query: Query, gone: Gone, undo: str | None = None) -> Tally:
+        """What it ends is kept for the `undo`, if there is one. Ends early, with a tally that is not whole, where
+        the client has hung up, the queue takes no more, or an owner does not decide in time. Raises TopicUnknown,
+        QueueUnavailable."""
         tally = Tally()
         under_way: deque[asyncio.Task[Counter[str]]] = deque()
         try:
             async for rows in self._walk(topic, query, tally):
                 tally.matched += len(rows)
-                under_way.append(asyncio.create_task(self._cancelled(topic, rows)))
+                under_way.append(asyncio.create_task(self._cancelled(topic, rows, undo)))
                 if len(under_way) >= WINDOW:
                     _add(tally, await under_way.popleft())
                 if tally.unknown or await gone():
@@ -101,13 +103,14 @@ class BulkCancel:
                 return
             query = replace(query, after=place)
 
-    async def _cancelled(self, topic: str, rows: Sequence[Row]) -> Counter[str]:
+    async def _cancelled(self, topic: str, rows: Sequence[Row], undo: str | None) -> Counter[str]:
         """How the operations on these messages ended; those that are missing did not in time."""
         rows = sorted(rows, key=lambda row: row.found.id.shard)
         try:
             target = await self._topics.target(topic, delayed=True)
             appends = [
-                Append(target.buffer, row.found.id.shard.partition, _operation(str(row.found.id))) for row in rows
+                Append(target.buffer, row.found.id.shard.partition, _operation(str(row.found.id), undo))
+                for row in rows
             ]
             positions = await self._sender.store(target, appends)
         except QueueError:
@@ -127,8 +130,9 @@ class BulkCancel:
         return Counter("cancelled" if one.outcome is Outcome.APPLIED else "too_late" for one in found)
 
 
-def _operation(message_id: str) -> bytes:
-    return encode_body(None, None, [(b"delay-op", b"cancel"), (b"delay-ref", message_id.encode())])
+def _operation(message_id: str, undo: str | None) -> bytes:
+    kept: list[Header] = [] if undo is None else [(UNDO, undo.encode())]
+    return encode_body(None, None, [(b"delay-op", b"cancel"), (b"delay-ref", message_id.encode()), *kept])
 
 
 def _add(tally: Tally, endings: Counter[str]) -> None:

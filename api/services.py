@@ -12,7 +12,7 @@ from delayline.http.guard import HttpLimits
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import Full
 from delayline.schedule.rules import Rules
-from mq.contract import Admin, Client
+from mq.contract import Admin, Claim, Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,9 @@ class ApiSettings:
 
     session_lifetime_ms: int = 12 * 3_600_000
 
+    undo_ms: int = 0
+    """For how long a purge, or a cancel of many, may be undone; 0: not at all."""
+
     keeps_acts: bool = False
     """Whether acts are stored in the topic `<namespace>.operators`."""
 
@@ -77,6 +80,7 @@ class Services:
     settings: ApiSettings
     client: Client
     admin: Admin
+    claim: Callable[[str], Claim]
     owners: Owners
     clock: Clock
     registry: CollectorRegistry

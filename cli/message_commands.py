@@ -7,9 +7,9 @@ import typer
 from cli.asking import confirm, counted
 from cli.failure import FAILED, USAGE, Failure, NotAllowed
 from cli.http_client import DEFAULT_URL, LONG_S, HttpClient, message_path, own_path
-from cli.options import DryRun, Json, Url, Yes
+from cli.options import DryRun, Json, NoUndo, Url, Yes
 from cli.schedule_options import At, Delay, moment_of, schedule_of
-from cli.tables import note_missing, show_fields, show_json, show_rows, when
+from cli.tables import note_missing, note_undo, show_fields, show_json, show_rows, when
 from delayline.clock import SystemClock
 
 PAGE_SIZE = 1000
@@ -164,6 +164,7 @@ def cancel(
     due_before: DueBefore = None,
     if_match: IfMatch = None,
     dry_run: DryRun = False,
+    no_undo: NoUndo = False,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
@@ -171,11 +172,12 @@ def cancel(
     """Cancel one message, by its id or by --topic and --own-id; or all messages of a --topic that match."""
     client = HttpClient(url)
     many = message_id is None and own_id is None and topic is not None
-    _check_options(many, one_only=(if_match,), many_only=(key, due_after, due_before, dry_run or None, yes or None))
+    flags = [flag or None for flag in (dry_run, no_undo, yes)]
+    _check_options(many, one_only=(if_match,), many_only=(key, due_after, due_before, *flags))
     if many:
         asked = {"topic": topic, "key": key, "due_after": moment_of(due_after), "due_before": moment_of(due_before)}
         asked = {name: value for name, value in asked.items() if value is not None}
-        _cancel_many(client, asked, dry_run, yes, as_json)
+        _cancel_many(client, asked, dry_run, no_undo, yes, as_json)
         return
     answer = client.delete(_path(message_id, topic, own_id), if_match=_tag(if_match))
     _show_done(answer, as_json, f"{message_id or own_id}  cancelled")
@@ -186,19 +188,23 @@ def _check_options(many: bool, one_only: tuple[Any, ...], many_only: tuple[Any, 
     if many and any(given is not None for given in one_only):
         raise Failure("--if-match is for one message, not for all that match", USAGE)
     if not many and any(given is not None for given in many_only):
-        raise Failure("--key, --due-*, --dry-run and --yes are for all messages of a --topic", USAGE)
+        raise Failure("--key, --due-*, --dry-run, --no-undo and --yes are for all messages of a --topic", USAGE)
 
 
-def _cancel_many(client: HttpClient, asked: dict[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
+def _cancel_many(
+    client: HttpClient, asked: dict[str, Any], dry_run: bool, no_undo: bool, yes: bool, as_json: bool
+) -> None:
     """Count, ask where that is wanted, and cancel. Raises Failure."""
-    path, body = "/v1/messages:cancel", {"filter": asked}
+    path, body = "/v1/messages:cancel", {"filter": asked, "undo": not no_undo}
     if dry_run or not yes:
         found = client.post(path, {**body, "dry_run": True}, LONG_S)
         if dry_run:
             _show_many(found, as_json)
             return
         confirm(f"Cancel {counted(found['matched'])} of {asked['topic']}?", yes=yes)
-    _show_many(client.post(path, {**body, "dry_run": False}, LONG_S), as_json)
+    answer = client.post(path, {**body, "dry_run": False}, LONG_S)
+    note_undo(asked["topic"], answer)
+    _show_many(answer, as_json)
 
 
 def _show_many(answer: dict[str, Any], as_json: bool) -> None:

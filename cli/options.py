@@ -14,4 +14,5 @@ ConfigPath = Annotated[
 Url = Annotated[str, typer.Option(envvar="DELAYLINE_URL", help="Where the server listens.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")]
+NoUndo = Annotated[bool, typer.Option("--no-undo", help="Keep no copies: it cannot be undone.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]

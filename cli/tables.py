@@ -89,3 +89,9 @@ def note_missing(answer: Mapping[str, Any]) -> None:
     if answer["missing_shards"]:
         names = ", ".join(f"{shard['topic']} partition {shard['partition']}" for shard in answer["missing_shards"])
         typer.echo(f"incomplete: no owner answers for {names}", err=True)
+
+
+def note_undo(topic: str, answer: Mapping[str, Any]) -> None:
+    """Print, beside an answer, how to undo it."""
+    if (undo := answer["undo"]) is not None:
+        typer.echo(f"until {undo['until']}: delayline undo {topic} {undo['id']}", err=True)

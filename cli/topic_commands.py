@@ -1,6 +1,7 @@
-"""Commands about topics: topics (show, create, delete, plan), histogram, pause, resume, purge."""
+"""Commands about topics: topics (show, create, delete, plan), histogram, pause, resume, purge, undo."""
 
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from typer.core import TyperGroup
@@ -8,9 +9,9 @@ from typer.core import TyperGroup
 from cli.asking import confirm, counted
 from cli.failure import Failure
 from cli.http_client import DEFAULT_URL, LONG_S, HttpClient, topic_path
-from cli.options import DryRun, Json, Url, Yes
+from cli.options import DryRun, Json, NoUndo, Url, Yes
 from cli.plan_commands import plan
-from cli.tables import note_missing, show_fields, show_json, show_rows
+from cli.tables import note_missing, note_undo, show_fields, show_json, show_rows
 from delayline.times import format_moment, parse_moment_ms
 
 TOPIC_COLUMNS = (
@@ -61,7 +62,7 @@ def register(app: typer.Typer) -> None:
     group.command()(delete)
     group.command()(plan)
     app.add_typer(group, name="topics")
-    for command in (histogram, pause, resume, purge):
+    for command in (histogram, pause, resume, purge, undo):
         app.command()(command)
 
 
@@ -166,7 +167,12 @@ def _control(url: str, topic: str, what: str, done: str, as_json: bool) -> None:
 
 
 def purge(
-    topic: Topic, dry_run: DryRun = False, yes: Yes = False, url: Url = DEFAULT_URL, as_json: Json = False
+    topic: Topic,
+    dry_run: DryRun = False,
+    no_undo: NoUndo = False,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
 ) -> None:
     """Cancel all pending messages of a topic. Delivered messages stay."""
     client = HttpClient(url)
@@ -177,9 +183,22 @@ def purge(
             note_missing(found)
             return
         confirm(f"Cancel {counted(found['matched'])}, all that wait in {topic}?", yes=yes)
-    answer = client.post(topic_path(topic, ":purge"), None, LONG_S)
+    answer = client.post(topic_path(topic, ":purge?undo=false" if no_undo else ":purge"), None, LONG_S)
     show_json(answer) if as_json else typer.echo(f"{counted(answer['cancelled'])} cancelled")
+    note_undo(topic, answer)
     _check_decided(answer)
+
+
+def undo(
+    topic: Topic,
+    undo_id: Annotated[str, typer.Argument(metavar="ID", help="The undo, as `purge` or `cancel` has shown it.")],
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Bring back what a purge, or a cancel of many, has cancelled. Asked again, nothing comes back twice."""
+    answer = HttpClient(url).post(topic_path(topic, f":undo?id={quote(undo_id, safe='')}"), None, LONG_S)
+    before = f", {counted(answer['restored_before'])} before" if answer["restored_before"] else ""
+    show_json(answer) if as_json else typer.echo(f"{counted(answer['restored'])} back{before}")
 
 
 def _check_decided(answer: dict[str, Any]) -> None:

@@ -58,6 +58,11 @@ class Names:
         return f"{self.namespace}.audit"
 
     @property
+    def purged(self) -> str:
+        """Copies of what was purged, or cancelled with others, and can be brought back."""
+        return f"{self.namespace}.purged"
+
+    @property
     def operators(self) -> str:
         """Who did what."""
         return f"{self.namespace}.operators"

@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 from zlib import crc32
 
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.outcome import AuditRow, Outcome, decode_audit, encode_audit
-from delayline.buffer.record import encode_decision
 from delayline.clock import Clock
 from delayline.names import Names
 from delayline.records.message import Key, MessageId

@@ -168,19 +168,21 @@ class ShardBatch:
     appends: list[bytes] = field(default_factory=list)  # re-appends, decisions, rules: into the buffer partition
     audit: list[bytes] = field(default_factory=list)  # into <ns>.audit
     dead: list[bytes] = field(default_factory=list)  # into <ns>.dead
+    purged: list[bytes] = field(default_factory=list)  # into <ns>.purged
     cross_partition: list[Append] = field(default_factory=list)  # into groups' topics, or the rest of the buffer
 
     @property
     def written_bytes(self) -> int:
         """All bodies together. Hot: once per batch, over all."""
-        own = sum(sum(map(len, bodies)) for bodies in (self.appends, self.audit, self.dead))
+        own = sum(sum(map(len, bodies)) for bodies in (self.appends, self.audit, self.dead, self.purged))
         others = sum(len(append.body) for append in self.cross_partition)
         return own + sum(map(len, map(_BODY, self.deliveries))) + others
 
     @property
     def alone(self) -> bool:
         """Whether it is nothing but a cursor, as a claim has to be."""
-        return not (self.deliveries or self.appends or self.audit or self.dead or self.cross_partition)
+        written = self.deliveries or self.appends or self.audit or self.dead or self.purged or self.cross_partition
+        return not written
 
 
 DispatchBatch = Sequence[ShardBatch]

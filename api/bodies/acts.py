@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from api.bodies.answers import ShardOut
-from api.bodies.fields import Int64, PartitionNumber
+from api.bodies.fields import Int64, Moment, PartitionNumber
 
 _MomentIn = Annotated[str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds")]
 
@@ -22,11 +22,31 @@ class FilterIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     due_before: Annotated[_MomentIn, Meta(description="Due before this moment")] = None
 
 
+class UndoOut(msgspec.Struct, frozen=True):
+    """How to bring back what was ended: `POST /v1/topics/{topic}:undo?id=...`, until then."""
+
+    id: str
+    until: Moment
+
+
+class UndoneOut(msgspec.Struct, frozen=True):
+    """How many messages came back, as new ones, and how many had come back by an earlier request."""
+
+    topic: str
+    id: str
+    restored: int
+    restored_before: int
+
+
+_NO_UNDO = Meta(description="null where nothing can be brought back: nothing was ended, or nothing is kept")
+
+
 class CancelIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which messages to cancel."""
 
     filter: FilterIn
     dry_run: Annotated[bool, Meta(description="Only count them")] = False
+    undo: Annotated[bool, Meta(description="false: keep no copies, it cannot be undone")] = True
 
 
 class CancelOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +59,7 @@ class CancelOut(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     complete: Annotated[bool, Meta(description="Every match was found; else sending it again goes on")]
     missing_shards: Sequence[ShardOut]
+    undo: Annotated[UndoOut | None, _NO_UNDO]
 
 
 class ControlOut(msgspec.Struct, frozen=True):
@@ -120,3 +141,4 @@ class PurgeOut(msgspec.Struct, frozen=True):
     dry_run: bool
     complete: Annotated[bool, Meta(description="In all shards; else it is stored and will happen in the others")]
     missing_shards: Sequence[ShardOut]
+    undo: Annotated[UndoOut | None, _NO_UNDO] = None

@@ -50,7 +50,7 @@ _PROBLEMS = {
     404: "No such thing",
     408: "The body did not arrive in time",
     409: "It has ended: see `outcome`; several messages have this own id; a request with this key is in flight",
-    410: "It has ended, and how is not kept any more",
+    410: "It has ended, and how is not kept any more; or it cannot be undone any more",
     412: "It has another version than the one in `If-Match`",
     413: "Too large",
     415: "Not JSON",

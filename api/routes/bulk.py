@@ -19,6 +19,7 @@ from api.http.routing import add_route
 from api.reading.survey import shard_out
 from api.services import Services
 from api.topics import TopicBook
+from api.undos import Undos, undo_out
 from delayline.access.acts import Act
 from delayline.errors import MalformedDirective
 from delayline.questions.inquiry import LAST_MS, Query
@@ -44,10 +45,11 @@ _CANCEL_MANY = Endpoint(
 class BulkRoutes:
     """One at a time for most, two for the impatient."""
 
-    def __init__(self, services: Services, topics: TopicBook, bulk: BulkCancel) -> None:
+    def __init__(self, services: Services, topics: TopicBook, bulk: BulkCancel, undos: Undos) -> None:
         self._settings = services.settings
         self._topics = topics
         self._bulk = bulk
+        self._undos = undos
         self._running = 0
 
     def register(self, router: APIRouter) -> None:
@@ -65,8 +67,12 @@ class BulkRoutes:
             raise Refusal(LIMIT_EXCEEDED, f"{AT_ONCE_MAX} of these requests are under way already", status=503)
         self._running += 1
         try:
-            work = self._bulk.count if asked.dry_run else self._bulk.cancel
-            tally = await work(topic, query, request.is_disconnected)
+            opened = await self._undos.opened(topic, wanted=asked.undo and not asked.dry_run)
+            if asked.dry_run:
+                tally = await self._bulk.count(topic, query, request.is_disconnected)
+            else:
+                undo = None if opened is None else opened.id
+                tally = await self._bulk.cancel(topic, query, request.is_disconnected, undo)
         finally:
             self._running -= 1
         answer = CancelOut(
@@ -77,6 +83,7 @@ class BulkRoutes:
             dry_run=asked.dry_run,
             complete=tally.is_whole and not tally.missing,
             missing_shards=[shard_out(shard) for shard in sorted(tally.missing)],
+            undo=undo_out(opened) if tally.cancelled or tally.unknown else None,
         )
         return json_answer(200, answer)
 

@@ -22,6 +22,8 @@ from api.sending.decisions import DecisionWaiter
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
+from api.undoing import Opened
+from api.undos import Undos, undo_out
 from delayline.access.acts import Act
 from delayline.buffer.record import encode_control
 from delayline.questions.inquiry import DueQuery, Resolution
@@ -46,12 +48,13 @@ _RESUME = Endpoint(
     replies=_CONTROLLED,
     refuses=[400, 404, 503],
 )
+_UNDO = Choice("undo", "`false`: keep no copies, it cannot be undone", ["true", "false"], "true")
 _DRY_RUN = Choice("dry_run", "Only count them", ["true", "false"], "false")
 _PURGE = Endpoint(
     id="purgeTopic",
     act=Act.CONTROL,
     summary="Cancel all messages that wait for a topic, or count them",
-    query=[_DRY_RUN],
+    query=[_DRY_RUN, _UNDO],
     replies=[
         Reply(200, "Done in every shard", [PurgeOut]),
         Reply(202, "Stored; not done in every shard yet", [PurgeOut]),
@@ -67,13 +70,20 @@ class ControlRoutes:
     """What can be done to a topic."""
 
     def __init__(
-        self, services: Services, topics: TopicBook, survey: Survey, sender: Sender, decisions: DecisionWaiter
+        self,
+        services: Services,
+        topics: TopicBook,
+        survey: Survey,
+        sender: Sender,
+        decisions: DecisionWaiter,
+        undos: Undos,
     ) -> None:
         self._settings = services.settings
         self._topics = topics
         self._survey = survey
         self._sender = sender
         self._decisions = decisions
+        self._undos = undos
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "POST", "/v1/topics/{topic}:pause", self.pause, _PAUSE)
@@ -94,11 +104,14 @@ class ControlRoutes:
         return json_answer(202 if missing else 200, answer)
 
     async def purge(self, request: Request) -> Response:
-        dry_run = _DRY_RUN.of(query_of(request, _PURGE.query)) == "true"
+        query = query_of(request, _PURGE.query)
+        dry_run, undoable = _DRY_RUN.of(query) == "true", _UNDO.of(query) != "false"
         topic = await self._topic(request)
-        matched, cancelled, missing = await (self._pending(topic) if dry_run else self._purged(topic))
+        opened = await self._undos.opened(topic, wanted=undoable and not dry_run)
+        matched, cancelled, missing = await (self._pending(topic) if dry_run else self._purged(topic, opened))
         missing_shards = [shard_out(shard) for shard in missing]
-        answer = PurgeOut(topic, matched, cancelled, dry_run, not missing, missing_shards)
+        undo = undo_out(opened) if cancelled or missing else None
+        answer = PurgeOut(topic, matched, cancelled, dry_run, not missing, missing_shards, undo)
         return json_answer(202 if missing and not dry_run else 200, answer)
 
     async def _topic(self, request: Request) -> str:
@@ -111,9 +124,9 @@ class ControlRoutes:
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         return topic
 
-    async def purge_all(self, topic: str) -> tuple[int, Sequence[Shard]]:
+    async def purge_all(self, topic: str, undo: str | None = None) -> tuple[int, Sequence[Shard]]:
         """Cancel what waits; how many, and the shards that have not done so in time. Raises QueueError."""
-        decided, missing = await self._decided(topic, "purge")
+        decided, missing = await self._decided(topic, "purge", undo)
         return sum(resolution.count for resolution in decided), missing
 
     async def pending(self, topic: str) -> tuple[int, Sequence[Shard]]:
@@ -128,16 +141,16 @@ class ControlRoutes:
         missing = await self._survey.missing(shards, {one.shard for one in known})
         return sum(sum(one.counts) for one in known), 0, missing
 
-    async def _purged(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
-        cancelled, missing = await self.purge_all(topic)
+    async def _purged(self, topic: str, opened: Opened | None) -> tuple[int, int, Sequence[Shard]]:
+        cancelled, missing = await self.purge_all(topic, None if opened is None else opened.id)
         return cancelled, cancelled, missing
 
-    async def _decided(self, topic: str, kind: str) -> tuple[list[Resolution], list[Shard]]:
+    async def _decided(self, topic: str, kind: str, undo: str | None = None) -> tuple[list[Resolution], list[Shard]]:
         """What came of the control in each shard, and those where it is stored and not decided in time. Raises
         QueueError."""
         await self._topics.info(topic)  # which partitions take nothing must be known now
         target = await self._topics.target(topic, delayed=True)
-        body = encode_control(kind)
+        body = encode_control(kind, undo=undo)
         appends = [Append(target.buffer, partition, body) for partition in target.info.partitions]
         positions = await self._sender.store(target, appends)
         shards = [Shard(topic, position.partition) for position in positions]

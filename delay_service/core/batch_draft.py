@@ -12,6 +12,7 @@ from delay_service.core.dead import Refusal, as_it_came, encode_dead, left_out
 from delay_service.core.pending_record import Known, Move, PendingRecord
 from delay_service.core.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.core.series import Firing, fire
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.facts import message_id, row_id_of
 from delayline.buffer.outcome import (
     DEADLINE,
@@ -23,7 +24,7 @@ from delayline.buffer.outcome import (
     Outcome,
     PlainRows,
 )
-from delayline.buffer.record import decode_value, encode_decision
+from delayline.buffer.record import decode_value
 from delayline.names import Names
 from delayline.records.message import Key, Shard
 from delayline.records.record import Record, accepted_at_ms_of, decode_packed, seal

@@ -19,12 +19,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from delay_service.core.pending_record import Known, Move, PendingRecord, View
 from delay_service.core.series import skip
 from delay_service.core.weight import ROW_BYTES, row_weight, weight
 from delayline.buffer.facts import row_id_of
 from delayline.buffer.outcome import CANCELLED, FORWARDED, PURGED, REPLACED, RESCHEDULED, SCHEDULED, AuditRow, Outcome
 from delayline.buffer.record import Control, Operation
+from delayline.buffer.undo import encode_copy
 from delayline.questions.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
 from delayline.records.message import BEFORE_ALL, Key, MessageId
 from delayline.records.record import accepted_at_ms_of
@@ -65,6 +68,7 @@ class Decided:
     ended: set[Key] = field(default_factory=set)
     moved: dict[Key, Move] = field(default_factory=dict)
     appends: list[bytes] = field(default_factory=list)
+    copies: list[bytes] = field(default_factory=list)  # of what is cancelled and may come back
     cross_partition: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
     named: dict[bytes, Key] = field(default_factory=dict)  # names that conditional messages have got
@@ -93,6 +97,12 @@ class Decided:
         if outcome is not Outcome.DUPLICATE:
             # rule key-cancel: a repeated request for what was cancelled would be accepted.
             self.closed.update(pending.closing)
+
+    def keep(self, pending: PendingRecord, undo: str | None, terms: Terms | None) -> None:
+        """A copy of what is cancelled, with these terms, for an undo."""
+        if undo is not None:
+            self.copies.append(encode_copy(pending.value, pending.message_id, pending.key.due_ms, undo, terms))
+            self.bytes += weight(pending.value)
 
     def carry_on(self, pending: PendingRecord, due_ms: int, terms: Terms | None) -> None:
         self.moved[pending.key], body = pending.carried_on(due_ms, terms)
@@ -162,8 +172,8 @@ class _Deciding:
     def decide(self, asked: Asked) -> bool:
         """Whether it could be decided; it waits otherwise, and with it all that follow."""
         match asked.what:
-            case Control("purge"):
-                return self._purge(asked)
+            case Control("purge", undo):
+                return self._purge(asked, undo)
             case Control("skip"):  # it records what was done
                 self.decided.answer(asked, Outcome.APPLIED, SKIPPED)
                 return True
@@ -241,7 +251,7 @@ class _Deciding:
             self.decided.answer(asked, Outcome.APPLIED, RESCHEDULED)
         else:
             # rule cancel-one: to cancel an occurrence would end the series, or the other way round.
-            self._cancel(pending, alone=isinstance(ref, MessageId) and ref.occurrence is not None)
+            self._cancel(pending, operation.undo, alone=isinstance(ref, MessageId) and ref.occurrence is not None)
             self.decided.answer(asked, Outcome.APPLIED, CANCELLED)
         return True
 
@@ -257,12 +267,16 @@ class _Deciding:
         # rule occurrence: an operation on one occurrence would meet another.
         return pending if ref.occurrence is None or pending.row_id == str(ref) else None
 
-    def _cancel(self, pending: PendingRecord, *, alone: bool) -> None:
+    def _cancel(self, pending: PendingRecord, undo: str | None, *, alone: bool) -> None:
         """The message, of a series with all that would follow; `alone`, this occurrence only."""
         after = skip(pending.terms, pending.key.due_ms) if alone and pending.terms else None
         if after is None or after.next_due_ms is None:
+            # rule cancel-copy: what an operation has ended could not be brought back.
+            self.decided.keep(pending, undo, pending.terms)
             self.decided.cancel(pending, Outcome.CANCELLED, CANCELLED)
         else:
+            # rule cancel-copy-one: an occurrence would come back as a second series.
+            self.decided.keep(pending, undo, _once(pending.terms))
             successor = row_id_of(pending.message_id, after.next_terms)
             # rule row-successor: the audit would not show that the series goes on.
             self.decided.end(pending, Outcome.CANCELLED, CANCELLED, successor)
@@ -328,7 +342,7 @@ class _Deciding:
 
     # --- controls
 
-    def _purge(self, asked: Asked) -> bool:
+    def _purge(self, asked: Asked, undo: str | None) -> bool:
         """Cancel what was accepted before, some of it per commit."""
         # rule purge-moving: the purge would miss a message that is in no index for a moment.
         if self._moving or self._view.moving:
@@ -344,8 +358,11 @@ class _Deciding:
                 return True
             for pending in scanned:
                 if pending.key not in self.decided.ended and _was_accepted_before(asked.offset, pending):
-                    if not self._fits(row_weight(pending.row_id, None)):
+                    copy_bytes = 0 if undo is None else weight(pending.value)
+                    if not self._fits(row_weight(pending.row_id, None) + copy_bytes):
                         return False
+                    # rule purge-copy: what a purge has ended could not be brought back.
+                    self.decided.keep(pending, undo, pending.terms)
                     self.decided.cancel(pending, Outcome.CANCELLED, PURGED)
                     self.decided.purged += 1
                 self._purged_to = self.decided.purged_to = pending.key
@@ -357,3 +374,8 @@ class _Deciding:
 def _was_accepted_before(offset: int, pending: PendingRecord) -> bool:
     # rule purge-before: by the id, not the record: what came later would be lost, what was carried on would stay.
     return not pending.is_dead and MessageId.parse(pending.message_id).offset < offset
+
+
+def _once(terms: Terms | None) -> Terms | None:
+    """What a single occurrence asks for: its series has the own id and goes on."""
+    return None if terms is None else replace(terms, own_id=None, series=None)

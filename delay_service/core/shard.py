@@ -295,7 +295,9 @@ class Shard:
         if not (ended or draft.appends or decided or (checkpoint and news)):
             return None
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows, draft.plain))
-        batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.cross_partition)
+        batch = ShardBatch(
+            self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, decided.copies, draft.cross_partition
+        )
         if pending is not None:
             add_mark(batch, self._index, due.entries, pending, now_ms)
         # rule index-after: the index loses nothing before the commit is true: an aborted batch would be lost.

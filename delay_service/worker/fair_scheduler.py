@@ -111,5 +111,5 @@ class FairScheduler:
 
 
 def _size(part: ShardBatch) -> BatchBudget:
-    records = len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.cross_partition)
+    records = len(part.deliveries) + len(part.dead) + len(part.purged) + len(part.appends) + len(part.cross_partition)
     return BatchBudget(records, part.written_bytes)

@@ -2,6 +2,8 @@
 
     message    as a client sent it: any record without one of the headers below
     operation  as a client sent it, with `delay-op`: cancels or reschedules the message that `delay-ref` names
+    restored   a message that was purged or cancelled and comes back as a new one: `delayline-restores` (its id then),
+               `delayline-due`, `delayline-undo`
     re-append  carries a message on under a new offset: `delayline-origin` (message id), `delayline-replaces`
                (`<due_ms>.<offset>` of the record that it replaces), `delayline-due`, `delayline-accepted`
                (absolute, from the first acceptance), `delayline-version`
@@ -14,13 +16,13 @@ all call it. Page: docs/formats/buffer.md.
 """
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from delayline.buffer.decisions import read_keys
 from delayline.errors import Bug, DelaylineError, Foreign, MalformedMessageId, MalformedRecord, UnknownFormat
 from delayline.records.headers import (
     ACCEPTED,
@@ -35,9 +37,11 @@ from delayline.records.headers import (
     ORIGIN,
     REPLACES,
     RESERVED,
+    RESTORES,
     RULES,
     SET_ASIDE,
     TERMS,
+    UNDO,
     VERSION,
 )
 from delayline.records.message import Header, Key, MessageId
@@ -49,8 +53,6 @@ from delayline.schedule.terms import Idempotency, Terms
 from delayline.schedule.terms_check import check_terms
 from delayline.schedule.verdict import Invalid, Op, Schedule, Verdict, read_directives
 from delayline.times import MOMENT_MAX_MS
-
-DECISION_VERSION = 1
 
 
 class Meta(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -106,18 +108,21 @@ class RulesChange(NamedTuple):
 class Operation(NamedTuple):
     """Something to do with a pending message, called by its message id or its own id: cancel it, or deliver it at
     `due_ms` instead. Only where the message has this `version`, if one is given. `forwarded`: by another shard, to
-    which it was sent."""
+    which it was sent. What a cancel ends is kept for the `undo` of that id, if one is given."""
 
     ref: MessageId | str
     due_ms: int | None
     version: int | None = None
     forwarded: bool = False
+    undo: str | None = None
 
 
 class Control(NamedTuple):
-    """Something to do with the whole shard: `pause`, `resume` or `purge`; `skip`: what an operator has done."""
+    """Something to do with the whole shard: `pause`, `resume` or `purge`; `skip`: what an operator has done. What a
+    purge ends is kept for the `undo` of that id, if one is given."""
 
     kind: str
+    undo: str | None = None
 
 
 BufferRecord = Message | Operation | Control | Decision | RulesChange
@@ -137,6 +142,7 @@ _SILENT = ECHOED - {ATTEMPT}
 
 _VERSION = re.compile(rb"[1-9][0-9]{0,8}")
 _OFFSET_MAX = (1 << 63) - 1
+_UNDO = re.compile(rb"[\x21-\x7e]{1,300}")
 _DIGITS = re.compile(r"[0-9]{1,19}")
 
 
@@ -257,17 +263,30 @@ def _follow(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     split = split_directives(body, OURS)
     ours = dict(split.directives)
     if DECISION in ours:
-        return _read_decision(body, ours[DECISION])
+        return Decision(read_keys(body, ours[DECISION]))
     if RULES in ours:
         return RulesChange(Rules.decode(decode_body(body).value or b""))
     if CONTROL in ours:
-        return _read_control(ours[CONTROL])
+        return _read_control(ours[CONTROL], ours.get(UNDO))
     if ours.keys() <= _OF_FRONTENDS:
         return _read_with(ours, body, accepted_at_ms, rules)
     try:
-        return _read_reappend(split, ours)
+        return _read_restored(split, ours, accepted_at_ms) if RESTORES in ours else _read_reappend(split, ours)
     except (KeyError, ValueError, MalformedMessageId) as error:
         return _dead("malformed-record", f"re-append: {error!r}", body, accepted_at_ms)
+
+
+def _read_restored(split: Split, ours: dict[bytes, bytes | None], accepted_at_ms: int) -> Message:
+    """A new message, accepted now. Its time may have passed since: then it is due now, but for one that repeats,
+    whose terms decide about times that were missed."""
+    due_ms = _moment((ours[DUE] or b"").decode())
+    MessageId.parse((ours[RESTORES] or b"").decode())
+    terms = None if (written := ours.get(TERMS)) is None else check_terms(Terms.decode(written))
+    if terms is None or terms.series is None:
+        # rule restored-due: a message that was due long ago would expire for being late: lost.
+        due_ms = max(due_ms, accepted_at_ms)
+    value = encode_value(None if terms is None else Meta(terms=terms), pack(split, accepted_at_ms))
+    return Message(due_ms, value, terms=terms)
 
 
 def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
@@ -283,7 +302,7 @@ def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
     return Message(due_ms, value, meta.origin, replaces, terms)
 
 
-_OF_FRONTENDS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED, SET_ASIDE}) | ECHOED
+_OF_FRONTENDS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED, SET_ASIDE, UNDO}) | ECHOED
 """What the HTTP API writes beside a client's directives, or another shard that passes an operation on. And a mark
 that means nothing in a log: `delayline.records.set_aside`."""
 
@@ -297,7 +316,7 @@ def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int
         if isinstance(verdict, Op):
             version = ours.get(IF_MATCH)
             expected = None if version is None else _natural(version.decode(), KEPT_MAX)
-            return Operation(verdict.ref, verdict.due_ms, expected, FORWARDED in ours)
+            return Operation(verdict.ref, verdict.due_ms, expected, FORWARDED in ours, _undo(ours.get(UNDO)))
         if isinstance(verdict, Schedule) and (written := ours.get(IDEMPOTENCY)) is not None:
             digest, key = written.decode().split(" ", 1)
             terms = replace(verdict.terms or Terms(), idempotency=Idempotency(key, digest))
@@ -307,31 +326,30 @@ def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int
     return _read_unusual(verdict, split, body, accepted_at_ms)
 
 
-def encode_forwarded(operation: Operation) -> bytes:
-    """The body of the operation for the shard that it belongs to: its time is absolute, as counted from its own
-    append time. An operation's key and value mean nothing, and are left behind."""
-    headers: list[Header] = [
-        (b"delay-op", b"cancel" if operation.due_ms is None else b"reschedule"),
-        (b"delay-ref", str(operation.ref).encode()),
-        (FORWARDED, b"1"),
-    ]
-    if operation.due_ms is not None:
-        headers.append((b"deliver-at", b"%d" % operation.due_ms))
-    if operation.version is not None:
-        headers.append((IF_MATCH, b"%d" % operation.version))
-    return encode_body(None, None, headers)
-
-
-def _read_control(kind: bytes | None) -> Control:
+def _read_control(kind: bytes | None, undo: bytes | None) -> Control:
+    """Raises Foreign."""
     text = (kind or b"").decode("utf-8", "replace")
     if text not in CONTROLS:
         raise Foreign(f"a control record with the content {text[:100]!r}")
-    return Control(text)
+    try:
+        return Control(text, _undo(undo))
+    except ValueError as error:
+        raise Foreign(f"a control record with {error}") from error
 
 
-def encode_control(kind: str, detail: bytes | None = None) -> bytes:
+def encode_control(kind: str, detail: bytes | None = None, undo: str | None = None) -> bytes:
     """The body of a control record; `detail` is for people."""
-    return encode_body(None, detail, [(CONTROL, kind.encode())])
+    kept: list[Header] = [] if undo is None else [(UNDO, undo.encode())]
+    return encode_body(None, detail, [(CONTROL, kind.encode()), *kept])
+
+
+def _undo(written: bytes | None) -> str | None:
+    """Raises ValueError."""
+    if written is None:
+        return None
+    if not _UNDO.fullmatch(written):
+        raise ValueError(f"{written[:40]!r} is the id of no undo")
+    return written.decode()
 
 
 def _moment(text: str) -> int:
@@ -344,32 +362,6 @@ def _natural(text: str, most: int) -> int:
     if not _DIGITS.fullmatch(text) or int(text) > most:
         raise ValueError(f"{text[:40]!r} is no number up to {most}")
     return int(text)
-
-
-class _DecisionValue(msgspec.Struct, frozen=True):
-    due: list[int]
-    off: list[int]
-
-
-def encode_decision(names: Iterable[Key]) -> bytes:
-    """The body of a decision record."""
-    columns = list(zip(*names, strict=True))
-    value = msgspec.msgpack.encode(_DecisionValue(list(columns[0]), list(columns[1])))
-    return encode_body(None, value, [(DECISION, b"%d" % DECISION_VERSION)])
-
-
-def _read_decision(body: bytes, version: bytes | None) -> Decision:
-    if version != b"%d" % DECISION_VERSION:
-        later = _VERSION.fullmatch(version or b"") and int(version or b"") > DECISION_VERSION
-        kind = UnknownFormat if later else Foreign
-        raise kind(f"a decision record of version {(version or b'')[:20].decode('ascii', 'replace')!r}")
-    try:
-        value = msgspec.msgpack.decode(decode_body(body).value or b"", type=_DecisionValue)
-        if not all(0 <= number <= _OFFSET_MAX for number in (*value.due, *value.off)):
-            raise ValueError("a key that no record has")
-        return Decision(tuple(map(Key._make, zip(value.due, value.off, strict=True))))
-    except (ValueError, RecursionError) as error:
-        raise Foreign(f"a decision record that cannot be read: {error}") from error
 
 
 def encode_rules(rules: Rules) -> bytes:

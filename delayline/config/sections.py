@@ -59,10 +59,11 @@ class Store(Section):
 
 
 class History(Section):
-    """How messages ended, kept for questions about them."""
+    """How messages ended, kept for questions about them; and how long what was purged can be brought back."""
 
     retention: Annotated[Duration, durations("0s", "365d")] = default("24h")
     messages_max: int = Field(default=1_000_000, ge=0, le=100_000_000)
+    undo: Annotated[Duration, durations("0s", "1d")] = default("10m")
 
 
 class Audit(Section):
@@ -145,6 +146,9 @@ class TopicRule(Section):
 
 FOR_EVER = TopicRule(topics=("*",))
 """What holds where no rule does."""
+
+TWO_DAYS = TopicRule.model_validate({"topics": ("*",), "retention": "2d"})
+"""The same of copies for an undo."""
 
 
 class Topics(Section):

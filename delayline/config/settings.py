@@ -16,6 +16,7 @@ from delayline.config.section import Section
 from delayline.config.sections import (
     FOR_EVER,
     NO_RULE,
+    TWO_DAYS,
     Audit,
     Delay,
     DelayRule,
@@ -92,13 +93,18 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _check_retention(self) -> Self:
-        """The reconcile job reads the audit, and gets `audit.hold_max` for it."""
+        """The reconcile job reads the audit, and gets `audit.hold_max` for it; an undo reads what was purged."""
         keep = self.retention_for(self._names.audit)
         if keep.retention_bytes is not None:
             message = f"topics.rule: {self._names.audit} takes no retention_bytes: the reconcile job reads it by time"
             raise PydanticCustomError("setting", "{message}", {"message": message})
         if keep.retention is not None and keep.retention < self.audit.hold_max:
             message = f"topics.rule: {self._names.audit} is kept for audit.hold_max at least"
+            raise PydanticCustomError("setting", "{message}", {"message": message})
+        purged = self.retention_for(self._names.purged)
+        kept_ms = self.history.undo if purged.retention is None else purged.retention
+        if purged.retention_bytes is not None or kept_ms < self.history.undo:
+            message = f"topics.rule: {self._names.purged} is kept for history.undo at least, whatever its size"
             raise PydanticCustomError("setting", "{message}", {"message": message})
         return self
 
@@ -111,7 +117,8 @@ class Settings(Section):
     def retention_for(self, topic: str) -> TopicRule:
         """What holds for how long, and how much, the topic keeps."""
         own = f"{self.namespace}."
-        return next((rule for rule in self.topics.rule if rule.matches(topic, own)), FOR_EVER)
+        kept = TWO_DAYS if topic == self._names.purged else FOR_EVER
+        return next((rule for rule in self.topics.rule if rule.matches(topic, own)), kept)
 
     def rules(self) -> Rules:
         """The part of the settings that due times depend on, for topics without a rule of their own."""

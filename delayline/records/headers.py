@@ -34,10 +34,13 @@ IDEMPOTENCY = b"delayline-idempotency"
 IF_MATCH = b"delayline-if-match"
 FORWARDED = b"delayline-forwarded"
 SET_ASIDE = b"delayline-set-aside"
+UNDO = b"delayline-undo"
+RESTORES = b"delayline-restores"
+RESTORED = b"delayline-restored"
 
 RESERVED = frozenset(
     {ORIGIN, REPLACES, VERSION, OCCURRENCE, DECISION, RULES, TERMS, CONTROL, IDEMPOTENCY, IF_MATCH, FORWARDED}
-    | {SET_ASIDE}
+    | {SET_ASIDE, UNDO, RESTORES, RESTORED}
 )
 """Inside buffer topics only; a client that sends one is refused."""
 

@@ -220,7 +220,8 @@ class LocalQueue:
         return made
 
     def ensure_own(self) -> None:
-        for name in (self._names.audit, self._names.dead, self._names.operators):
+        names = self._names
+        for name in (names.audit, names.dead, names.purged, names.operators):
             self._ensure(name, self._limits.partitions)
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:

@@ -304,6 +304,8 @@ class LocalSink:
             runs.append(Run(_spread(self._ledger.topic(names.audit), shard), part.audit))
         if part.dead:
             runs.append(Run(_spread(self._ledger.topic(names.dead), shard), part.dead))
+        if part.purged:
+            runs.append(Run(_spread(self._ledger.topic(names.purged), shard), part.purged))
         runs += [Run(self._cross_partition(shard, append), [append.body]) for append in part.cross_partition]
         return runs
 

@@ -1,12 +1,13 @@
 """What a commit writes where: a shard's part as batches, in the rounds in which they are sent.
 
     round 1, 2 ...   deliveries, one batch a round, so that they keep their order
-    then             dead letters, and what goes to other partitions
+    then             dead letters, copies of what is purged, and what goes to other partitions
     then             re-appends and decisions
     last             audit rows
 
-A dead letter is stored before the decision that names it, a delivery before the re-append that continues it, and all
-of them before their rows: a reader of the audit, and then of the other topics, finds every record that a row names.
+A dead letter, or a copy, is stored before the decision that names it, a delivery before the re-append that continues
+it, and all of them before their rows: a reader of the audit, and then of the other topics, finds every record that a
+row names.
 
 Everything goes to the shard's own broker. A write elsewhere could not be fenced with it, and would wait for another
 broker to come back.
@@ -82,6 +83,9 @@ class Batches:
         if part.dead:
             dead = self._members(shard, part.dead, Refused.DEAD_LETTER)
             others.append((self._own(self._names.dead, shard), dead))
+        if part.purged:
+            copies = self._members(shard, part.purged, Refused.APPEND)
+            others.append((self._own(self._names.purged, shard), copies))
         rounds += _side_by_side(others)
         if part.appends:
             buffer = self._cluster.queue(self._names.buffer(shard.topic), shard.partition)

@@ -124,6 +124,7 @@ class OwnTopics:
         for name, queues in (
             (self._names.audit, OWN_QUEUES),
             (self._names.dead, OWN_QUEUES),
+            (self._names.purged, OWN_QUEUES),
             (self._names.operators, OWN_QUEUES),
             (self._names.cursor, 1),
         ):

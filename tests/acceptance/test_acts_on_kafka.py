@@ -1,9 +1,11 @@
 """What is decided by the owner of a shard, asked of a process that owns none."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.acceptance.asking import HTTP, send, wait_for
-from tests.fault.server import Server
+from tests.acceptance.on_kafka import PARTITIONS
+from tests.fault.server import Server, http_client, read_topic
 
 
 def test_a_process_without_a_worker_hears_what_the_owners_decide(
@@ -42,3 +44,30 @@ def test_what_one_process_was_asked_to_do_any_other_one_shows(
     wanted = [("answered", 200), ("asked", None)]
     assert found == [(event, "redriveDeadLetters", topic, status) for event, status in wanted]
     assert page["kept"]
+
+
+def test_two_processes_that_undo_at_once_bring_each_message_back_once(
+    topic: str, running: Callable[..., list[Server]]
+) -> None:
+    first, second, _ = running("api", "api", "worker")
+    values = [str(number) for number in range(700)]
+    send(first.url, topic, values, delay="12s")
+    wait_for(lambda: HTTP.get(f"{first.url}/v1/topics/{topic}").json()["pending"], lambda pending: pending == 700)
+    purged = HTTP.post(f"{first.url}/v1/topics/{topic}:purge").json()
+    path = f"/v1/topics/{topic}:undo?id={purged['undo']['id']}"
+
+    def undo(server: Server) -> dict[str, int]:
+        """Asked until it is answered: another one may have begun meanwhile."""
+        with http_client(20) as http:
+            post = lambda: http.post(server.url + path, headers={"delayline-request": "1"})  # noqa: E731
+            return dict(wait_for(post, lambda answer: answer.status_code == 200).json())
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(undo, (first, second)))
+    again = undo(second)
+
+    assert purged["cancelled"] == 700
+    assert all(answer["restored"] + answer["restored_before"] <= 700 for answer in answers)
+    assert (again["restored"], again["restored_before"]) == (0, 700)
+    found = wait_for(lambda: list(read_topic(first.url, topic, PARTITIONS)), lambda records: len(records) >= 700)
+    assert sorted(record["value"] for record in found) == sorted(values)

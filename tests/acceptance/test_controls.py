@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from tests.acceptance.asking import HTTP, delivered, send, wait_delivered, wait_for
+from tests.acceptance.asking import HTTP, delivered, run, send, wait_delivered, wait_for
 from tests.fault.server import Server
 
 
@@ -45,3 +45,28 @@ def test_a_purge_cancels_all_that_waits_and_counts_it(shared: Server) -> None:
     assert wait_delivered(shared, ["after"], "purged") == ["after"]
     assert _post(shared, "purged", "purge")["cancelled"] == 0
     assert HTTP.get(f"{shared.url}/v1/messages/{after['message_id']}").json()["state"] == "delivered"
+
+
+def test_a_purge_is_undone_once_by_the_command_that_it_has_shown(shared: Server) -> None:
+    send(shared.url, "undone", [str(number) for number in range(900)], delay="1h")
+    send(shared.url, "undone", ["soon"], delay="4s")
+    wait_for(lambda: _topic(shared, "undone")["pending"], lambda pending: pending == 901)
+    purged = run("purge", "undone", "--yes", url=shared.url)
+    command = purged.err.strip().partition(": delayline ")[2].split()
+    undone, again = (run(*command, url=shared.url) for _ in range(2))
+
+    assert (purged.out, command[:2]) == ("901 messages cancelled\n", ["undo", "undone"])
+    assert (undone.out, again.out) == ("901 messages back\n", "0 messages back, 901 messages before\n")
+    assert wait_for(lambda: _topic(shared, "undone")["pending"], lambda pending: pending >= 900) >= 900
+    assert wait_delivered(shared, ["soon"], "undone") == ["soon"]
+
+
+def test_a_bulk_cancel_is_undone_and_one_without_copies_is_not(shared: Server) -> None:
+    send(shared.url, "filtered", ["a", "b"], delay="1h")
+    wait_for(lambda: _topic(shared, "filtered")["pending"], lambda pending: pending == 2)
+    cancelled = run("cancel", "--topic", "filtered", "--yes", url=shared.url)
+    assert run(*cancelled.err.strip().partition(": delayline ")[2].split(), url=shared.url).out == "2 messages back\n"
+    wait_for(lambda: _topic(shared, "filtered")["pending"], lambda pending: pending == 2)
+    assert run("purge", "filtered", "--yes", "--no-undo", url=shared.url).err == ""
+    refused = run("undo", "filtered", "0.999", url=shared.url)
+    assert (refused.code, "has no undo '0.999'" in refused.err) == (3, True)

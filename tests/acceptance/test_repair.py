@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from delayline.buffer.record import encode_decision
+from delayline.buffer.decisions import encode_decision
 from delayline.clock import SystemClock
 from delayline.names import Names
 from delayline.records.message import Key, MessageId

@@ -253,6 +253,39 @@ def test_a_purge_counts_and_wants_the_topics_name_typed(
     assert {state(server, message_id) for message_id in sent} == {"cancelled"}
 
 
+def test_a_purge_is_undone_by_a_button_that_goes_when_its_time_is_over(
+    open_page: OpenPage, server: Server, send: Send, topic: str
+) -> None:
+    for _ in range(3):
+        send("x", delay="1h")
+    page = open_page(f"#/topics/{topic}")
+
+    def purge() -> None:
+        page.get_by_role("button", name="Purge").click()
+        page.get_by_label("Type the topic's name to confirm").fill(topic)
+        page.get_by_role("button", name="Purge the topic").click()
+
+    purge()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".toast").last).to_contain_text(f"3 messages are back in {topic}.")
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+    expect(page.get_by_role("table", name="Next messages").locator("> tbody > tr")).to_have_count(3)
+    purge()
+    expect(page.get_by_role("button", name="Undo")).to_have_count(1)
+    page.clock.fast_forward("10:01")
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+
+
+def test_a_cancel_of_all_that_match_is_undone_by_a_button(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", key="7", delay="1h")
+    page = open_page(f"#/messages?topic={topic}&key=7")
+    page.get_by_role("button", name="Cancel all that match").click()
+    page.get_by_role("button", name="Cancel them").click()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".toast").last).to_contain_text("1 message is back")
+    expect(page.get_by_role("table", name="Messages").locator("> tbody > tr")).to_have_count(1)
+
+
 def counted_bit_by_bit(page: Page, path: str, topic: str, answers: list[Any]) -> list[str]:
     """The page gets one of these answers after the other, and then the server's. A status is a problem of that
     status. The list grows by what was asked."""

@@ -219,7 +219,7 @@ class SuiteSink:
             cursor=self._names.cursor_out(part.cursor),
             deliveries=[Delivery(wrap(body), at_ms) for body, at_ms in part.deliveries],
             cross_partition=[self._names.append_out(append) for append in part.cross_partition],
-            **{name: [wrap(body) for body in getattr(part, name)] for name in ("appends", "audit", "dead")},
+            **{name: [wrap(body) for body in getattr(part, name)] for name in ("appends", "audit", "dead", "purged")},
         )
 
     def _translate(self, error: Any) -> None:

@@ -89,7 +89,7 @@ def test_the_installations_own_topics_are_made_when_they_are_asked_for(queue: Lo
 
 @local_only("a cluster bounds its own topics")
 def test_the_number_of_topics_is_bounded(make_queue: MakeQueue) -> None:
-    queue = make_queue(topics_max=4)
+    queue = make_queue(topics_max=5)
     queue.ensure_topic("orders")
     with pytest.raises(TopicUnknown):
         queue.ensure_topic("mail")

@@ -18,12 +18,12 @@ from tests.contract.drive import Worker, append, bodies, buffer, next_claim, sta
 SHARD = Shard("orders", "0")
 OTHER = Shard("orders", "1")
 RETRY = f"{NAMESPACE}.retry.billing"
-PARTS = ("deliveries", "appends", "audit", "dead", "cross_partition")
+PARTS = ("deliveries", "appends", "audit", "dead", "purged", "cross_partition")
 
 
 def everything(shard: Shard, cursor: Cursor) -> ShardBatch:
     """A shard's part of a commit, with one record of each of PARTS."""
-    return ShardBatch(shard, cursor, [Delivery(b"d")], [b"r"], [b"u"], [b"x"], [Append(RETRY, "0", b"y")])
+    return ShardBatch(shard, cursor, [Delivery(b"d")], [b"r"], [b"u"], [b"x"], [b"z"], [Append(RETRY, "0", b"y")])
 
 
 @pytest.fixture
@@ -37,7 +37,13 @@ def everywhere(queue: LocalQueue, topic: str) -> list[bytes]:
 
 
 def written(queue: LocalQueue) -> list[bytes]:
-    topics = ["orders", f"{NAMESPACE}.buffer.orders", f"{NAMESPACE}.audit", f"{NAMESPACE}.dead"]
+    topics = [
+        "orders",
+        f"{NAMESPACE}.buffer.orders",
+        f"{NAMESPACE}.audit",
+        f"{NAMESPACE}.dead",
+        f"{NAMESPACE}.purged",
+    ]
     return [body for topic in topics for body in everywhere(queue, topic)] + in_group_topic(queue)
 
 
@@ -60,7 +66,7 @@ def test_a_commit_makes_everything_true_at_once(queue: LocalQueue, worker: Worke
     cursor = replace(worker.cursors[SHARD], next_offset=5, delivered_key=Key(7, 4), low_offset=3)
     worker.cursors[SHARD] = cursor
     worker.sink.commit([everything(SHARD, worker.cursors[SHARD])])
-    assert written(queue) == [b"d", b"r", b"u", b"x", b"y"]
+    assert written(queue) == [b"d", b"r", b"u", b"x", b"z", b"y"]
     assert queue.takeover(SHARD).cursor == cursor
 
 
@@ -95,10 +101,11 @@ def test_appends_go_into_the_shards_own_log_and_are_fetched(queue: LocalQueue, w
     }
 
 
-def test_audit_and_dead_letters_of_a_shard_stay_in_one_partition(queue: LocalQueue, worker: Worker) -> None:
+def test_audit_dead_letters_and_copies_of_a_shard_stay_in_one_partition(queue: LocalQueue, worker: Worker) -> None:
     for number in range(5):
-        worker.commit(SHARD, audit=[b"u%d" % number], dead=[b"x%d" % number])
-    for topic, letter in ((f"{NAMESPACE}.audit", b"u"), (f"{NAMESPACE}.dead", b"x")):
+        worker.commit(SHARD, audit=[b"u%d" % number], dead=[b"x%d" % number], purged=[b"z%d" % number])
+    for name, letter in (("audit", b"u"), ("dead", b"x"), ("purged", b"z")):
+        topic = f"{NAMESPACE}.{name}"
         filled = [found for part in "0123" if (found := bodies(queue, topic, part))]
         assert filled == [[letter + b"%d" % number for number in range(5)]]
 
@@ -194,7 +201,7 @@ def test_the_topics_of_groups_are_not_topics_of_users(queue: LocalQueue, worker:
 
 @local_only("brokers have no limit of their own")
 def test_a_groups_topic_beyond_the_limit_of_topics_is_refused(make_queue: MakeQueue) -> None:
-    queue = make_queue(topics_max=5)
+    queue = make_queue(topics_max=6)
     worker = start_worker(queue)  # its own ones, the topic, its buffer
     with pytest.raises(DeliveryRefused) as refused:
         worker.commit(SHARD, cross_partition=[Append(RETRY, "0", b"a")])

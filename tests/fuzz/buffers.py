@@ -7,10 +7,10 @@ nor twice. Only a record that a later version may have written stops a shard; an
 from pathlib import Path
 from random import Random
 
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.record import (
     READING_FAILS,
     encode_control,
-    encode_decision,
     encode_reappend,
     encode_rules,
     encode_value,

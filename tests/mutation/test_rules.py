@@ -13,6 +13,7 @@ from tests.mutation.rules import Rule, TagError, find, rules, rules_in
 from tests.proxy_model.mutants import MUTANTS as OF_THE_GATE
 from tests.simulation.mutants import MUTANTS as OF_THE_CORE
 from tests.test_tidy import ROOT
+from tests.unit.api.test_undoing import MUTANTS as OF_UNDOS
 from tests.unit.delay_service.core.test_shard import MUTANTS as OF_SHARDS
 from tests.unit.delay_service.core.test_takeover import MUTANTS as OF_CLAIMS
 from tests.unit.delay_service.worker.test_acquisition_mutants import MUTANTS as OF_TAKEOVERS
@@ -29,6 +30,7 @@ MUTANTS = (
     *OF_SHARDS,
     *OF_CLAIMS,
     *OF_ROCKETMQ,
+    *OF_UNDOS,
 )
 NAMING_MAX = 38
 """Mutants that name something which the tagged statement does not: a rename breaks these, so there are few."""

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.outcome import LOW_WATER, AuditRecord, decode_audit
-from delayline.buffer.record import encode_decision
 from delayline.clock import SystemClock
 from delayline.records.message import Key, MessageId
 from delayline.records.record import decode_body

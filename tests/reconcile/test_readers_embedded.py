@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from delayline.buffer.cursor import Cursor
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.outcome import LOW_WATER, AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
-from delayline.buffer.record import encode_control, encode_decision, encode_reappend, encode_rules, encode_value
+from delayline.buffer.record import encode_control, encode_reappend, encode_rules, encode_value
 from delayline.clock import ManualClock
 from delayline.records.message import Key, Shard
 from delayline.records.record import encode_body, pack, split_directives

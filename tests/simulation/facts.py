@@ -22,6 +22,7 @@ from tests.simulation.history import (
     RULES,
     Appended,
     Committed,
+    Copy,
     Dead,
     Delivered,
     Key,
@@ -50,6 +51,7 @@ def committed(
         taken_ms,
         [mark for body in part.audit for mark in low_water(body)],
         [one for body in part.audit for one in skips(body)],
+        list(map(copy_of, part.purged)),
     )
 
 
@@ -90,6 +92,13 @@ def dead(body: bytes) -> Dead:
     ours = dict(record.headers)
     message_id, due, offset = (_text(ours[b"delayline-" + name]) for name in (b"id", b"due", b"offset"))
     return Dead(message_id, int(due), int(offset), payload_of(record))
+
+
+def copy_of(body: bytes) -> Copy:
+    record = decode_body(body)
+    ours = dict(record.headers)
+    message_id, undo, due = (_text(ours[b"delayline-" + name]) for name in (b"restores", b"undo", b"due"))
+    return Copy(message_id, undo, int(due), payload_of(record), _terms(ours.get(b"delayline-terms")))
 
 
 def rows(body: bytes) -> list[dict[str, Any]]:
@@ -158,7 +167,7 @@ def _reappend(shard: str, record: LogRecord, content: Record, ours: dict[bytes, 
 
 
 def _terms(written: bytes | None) -> Terms:
-    """As they stand in a re-append."""
+    """As they stand in a re-append, or a copy."""
     if written is None:
         return NO_TERMS
     fields: dict[str, Any] = msgspec.json.decode(written)

@@ -30,6 +30,7 @@ SITUATIONS = (
     "commit read back before its answer", "name looked up and found", "name looked up on its way to another record",
     "record of a later version", "range damaged", "range mended", "shard stalled", "skip asked", "skip refused",
     "skip written", "skip before it had caught up", "next owner passed over a range",
+    "copy written for an undo", "message came back", "message came back behind its time",
     "cancelled: purged", "occurrence left out", "series went on", "purge in stretches", "takeover while paused",
 )  # fmt: skip
 """What a search must have met at least once: a situation that no longer occurs is no longer tested."""

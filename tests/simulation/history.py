@@ -87,6 +87,7 @@ class Appended(NamedTuple):
     target: str | None = None  # operation: an id, an own id or an occurrence; `due_ms` is None for a cancel
     if_version: int | None = None  # operation: only where the message has been carried on so often
     control: str | None = None  # pause, resume or purge
+    undo: str | None = None  # operation, control: what it ends is kept for the undo with this id
 
     @property
     def name(self) -> str:
@@ -134,6 +135,16 @@ class Dead(NamedTuple):
     payload: Any = None
 
 
+class Copy(NamedTuple):
+    """Of a message that a commit has ended, from the topic of what was purged: for an undo."""
+
+    id: str
+    undo: str
+    due_ms: int
+    payload: Any
+    terms: Terms
+
+
 class Committed(NamedTuple):
     """One shard's part of one commit that was applied. `rows` are outcome rows with the names of the audit format
     (off id due acc out suc), `low_water` marks are (next offset, due time, pending), `skips` what was skipped
@@ -152,6 +163,7 @@ class Committed(NamedTuple):
     taken_ms: int | None = None
     low_water: Sequence[tuple[int, int, int]] = ()
     skips: Sequence[tuple[int, int]] = ()
+    copies: Sequence[Copy] = ()
 
 
 class SkipAsked(NamedTuple):

@@ -21,6 +21,7 @@ TAKEOVER, OPERATIONS, SHARD = (
 )
 _IN_ORDER = (
     "delayline.buffer.record",
+    "delayline.buffer.undo",
     "delayline.buffer.shapes",
     "delayline.buffer.facts",
     "delay_service.core.rules_log",

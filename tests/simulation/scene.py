@@ -62,6 +62,7 @@ class Scene:
             shard: [(-1, InForce(DEFAULT_RULES.levels_ms, 0))] for shard in self.shards
         }
         self._show = show
+        self.hear_copies: Callable[[ShardBatch], None] = lambda _: None
         if self.habits.late_max_ms is not None:
             self.history += [Limited(name_of(shard), self.habits.late_max_ms) for shard in self.shards]
 
@@ -121,6 +122,7 @@ class Scene:
             if row["rsn"] is not None:
                 self.seen[f"{'operation ' if row['id'] is None else ''}{row['out']}: {row['rsn']}"] += 1
         self._note(fact)
+        self.hear_copies(part)
         self.seen["message delivered"] += len(fact.deliveries)
         self.seen["message expired"] += sum(row["out"] == "expired" for row in fact.rows or ())
         self.seen["dead letter written"] += len(fact.dead)

@@ -19,6 +19,7 @@ from tests.simulation.history import CONTROL, MESSAGE, NO_TERMS, OPERATION, Appe
 from tests.simulation.scene import APPLIED, REAL, Core, Scene, name_of
 from tests.simulation.stalls import Stalls
 from tests.simulation.traffic import Clients, Request, Sent, cancel_body, control_body
+from tests.simulation.undos import Undos
 from tests.simulation.worker import Worker
 
 ROUNDS_MAX = 400
@@ -53,6 +54,7 @@ class World:
         self.new_disk: Callable[[], AnyDisk] = new_disk or (TwinDisk if on_twin else Disk)
         self.workers = [Worker(self.scene, name, self.new_disk()) for name in "ab"]
         self.stalls = Stalls(seed, self.scene, self.workers)
+        self.undos = Undos(seed, self.scene)
         self.transactions: list[Transaction] = []
         self.ids: list[str] = []  # of every message that was sent
         self.paused: set[Shard] = set()  # at any time
@@ -73,6 +75,7 @@ class World:
                 step(self)
                 self._look_up()
                 self.stalls.step()
+                self._undo()
             drained = self._drain()
         except Exception as error:  # noqa: BLE001 - whatever the core throws is what the run has found
             self.scene.trace("THROWN {!r}", error)
@@ -101,6 +104,11 @@ class World:
             worker.disk.full = worker.disk.tight = False
         self._end_the_endless()
         drained = self._settle()
+        if drained and self.undos.is_owed:
+            while self.undos.is_owed:
+                self._undo()
+            self._end_the_endless()
+            drained = self._settle()
         if drained and self.rnd.random() < 0.3:
             for worker in self.workers:
                 worker.crash(self.new_disk())
@@ -146,6 +154,15 @@ class World:
         later_ms = [each for each in due_ms if each is not None and each > now_ms]
         self.scene.broker.now_ms = min(later_ms, default=now_ms)
         return bool(later_ms)
+
+    def _undo(self) -> None:
+        """Some message that was ended comes back; nobody cancels it by its new id."""
+        if (record := self.undos.step()) is None:
+            return
+        self.scene.history.append(record)
+        if record.terms.repeats and record.terms.times_left is None:
+            shard = next(shard for shard in self.scene.shards if name_of(shard) == record.shard)
+            self.endless.append((shard, record.id or ""))
 
     def _look_up(self) -> None:
         """Ask every owner who has the names in use; nothing is asked where nothing can have changed."""
@@ -195,32 +212,36 @@ class World:
 
     def _append_control(self, shard: Shard, body: bytes, kind: str) -> Appended:
         scene = self.scene
-        at_ms = scene.broker.now_ms
-        offset = scene.broker.partitions[shard].append(at_ms, body)
+        at_ms, partition = scene.broker.now_ms, scene.broker.partitions[shard]
+        fact = Appended(name_of(shard), partition.end, CONTROL, at_ms, control=kind)
+        body, fact = self.undos.asked(body, fact)
+        offset = partition.append(at_ms, body)
         scene.seen[f"{kind} sent"] += 1
         if kind == "pause":
             self.paused.add(shard)
         scene.trace("append {} #{} {}", shard, offset, kind)
-        return Appended(name_of(shard), offset, CONTROL, at_ms, control=kind)
+        return fact
 
     def _append_request(self, shard: Shard, request: Request) -> Appended:
         scene, partition = self.scene, self.scene.broker.partitions[shard]
         at_ms = scene.broker.now_ms
         due_ms = request.due_ms and request.due_ms(at_ms, scene.rules_at(shard, partition.end))
-        offset = partition.append(at_ms, request.body)
-        scene.seen[request.situation] += 1
-        scene.seen.update(request.situations)
-        wanted = "" if request.if_version is None else f"if {request.if_version}"
-        scene.trace("append {} #{} {} {} {}", shard, offset, request.situation, request.target, wanted)
-        return Appended(
+        fact = Appended(
             name_of(shard),
-            offset,
+            partition.end,
             OPERATION,
             at_ms,
             due_ms=due_ms,
             target=request.target,
             if_version=request.if_version,
         )
+        body, fact = self.undos.asked(request.body, fact)
+        offset = partition.append(at_ms, body)
+        scene.seen[request.situation] += 1
+        scene.seen.update(request.situations)
+        wanted = "" if request.if_version is None else f"if {request.if_version}"
+        scene.trace("append {} #{} {} {} {}", shard, offset, request.situation, request.target, wanted)
+        return fact
 
     def _append(self, shard: Shard, sent: Sent) -> Appended:
         scene, partition = self.scene, self.scene.broker.partitions[shard]

@@ -7,6 +7,7 @@ import { h, show } from "../dom.js";
 import { count, counted, duration, fromField, toField, epoch, UNKNOWN, zoneName } from "../format.js";
 import { clearFaults, field, input, select, showProblem, valueOf } from "../forms.js";
 import { action, badge, empty, facts, incomplete, keyText, loading, messageLink, paging, table } from "../parts.js";
+import { undoButton } from "../undo.js";
 
 const LIST = "GET /v1/messages";
 const STATES = ["pending", "delivered", "cancelled", "expired", "dead", "duplicate", "superseded"];
@@ -127,7 +128,7 @@ function bulkButton(filter, { offer, refresh }) {
   const isOffered = offer.has("POST /v1/messages:cancel");
   if (!filter.topic) return isOffered ? h("p", { class: "fine" }, "Choose a topic to cancel all that match.") : null;
   return action("Cancel all that match\u2026", isOffered, async () => {
-    if (await cancelAll(filter)) await refresh();
+    if (await cancelAll(filter, refresh)) await refresh();
   }, { class: "danger" });
 }
 
@@ -139,7 +140,7 @@ export function outcome({ matched, cancelled, too_late: late, unknown, complete 
 }
 
 /** Asks the server how many match before it asks the person. */
-async function cancelAll({ state: _, ...given }) {
+async function cancelAll({ state: _, ...given }, refresh) {
   const filter = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
   const { body, isReady } = counting(
     () => post("v1/messages:cancel", { filter, dry_run: true }, LONG_MS),
@@ -148,12 +149,13 @@ async function cancelAll({ state: _, ...given }) {
   return ask({
     title: "Cancel all that match?",
     body: [facts(...Object.entries(filter).map(([name, value]) => [name.replace("_", " "), h("code", null, value)])), body,
-      h("p", null, "None of them will ever be delivered.")],
+      h("p", null, "None of them will be delivered, unless you undo it.")],
     confirm: "Cancel them",
     isDangerous: true,
     isReady,
     act: async () => {
-      toast(outcome(await post("v1/messages:cancel", { filter, dry_run: false }, LONG_MS)));
+      const done = await post("v1/messages:cancel", { filter, dry_run: false }, LONG_MS);
+      toast(outcome(done), " ", undoButton(filter.topic, done, refresh));
     },
   });
 }

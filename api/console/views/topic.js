@@ -9,6 +9,7 @@ import { field, input, valueOf } from "../forms.js";
 import { histogram, SPANS, spanQuery } from "../histogram.js";
 import { action, badge, broken, empty, figures, incomplete, keyText, loading, messageLink, problemBox, shardName, shortened, table } from "../parts.js";
 import { Lateness, optional, readTopic, topicPath } from "../shapes.js";
+import { undoButton } from "../undo.js";
 import { isLate, latenessText, stalls, stateOf } from "./topics.js";
 
 const NEXT = 10;
@@ -155,7 +156,7 @@ function buttons(topic, { offer, info, refresh }) {
     topic.paused
       ? action("Resume", has("resume"), () => act(resume(topic.name)))
       : action("Pause\u2026", has("pause"), () => act(pause(topic.name))),
-    action("Purge\u2026", has("purge"), () => act(purge(topic.name)), { class: "danger" }),
+    action("Purge\u2026", has("purge"), () => act(purge(topic.name, refresh)), { class: "danger" }),
     info?.topics_on_first_use && offer.has("DELETE /v1/topics/{}")
       ? action("Delete\u2026", true, async () => {
         if (await remove(topic.name)) location.hash = "#/topics";
@@ -223,7 +224,7 @@ function remove(name) {
 }
 
 /** All that waits goes: the name has to be typed, and the server is asked first how much that is. */
-function purge(name) {
+function purge(name, refresh) {
   const path = topicPath(name, ":purge");
   const { body, isReady } = counting(
     async () => (await request("POST", path, { query: { dry_run: true }, timeoutMs: LONG_MS })).body,
@@ -239,7 +240,7 @@ function purge(name) {
     setUp: typing(name),
     act: async () => {
       const { body: done } = await request("POST", path, { timeoutMs: LONG_MS });
-      toast(decided(done, `${counted(done.cancelled, "message")} cancelled.`));
+      toast(decided(done, `${counted(done.cancelled, "message")} cancelled.`), " ", undoButton(name, done, refresh));
     },
   });
 }

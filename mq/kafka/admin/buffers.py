@@ -67,6 +67,16 @@ AT_LEAST = {"max.message.bytes", "retention.ms"}
 """More of it does no harm: larger records may be held already, or an operator wants to keep them for longer."""
 
 DEAD = {"retention.ms": "-1", "max.message.bytes": str(OWN_BYTES_MAX)}
+PURGED = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(2 * 86_400_000),
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+    "segment.ms": "3600000",
+    "max.message.bytes": str(OWN_BYTES_MAX),
+}
+"""Copies of what can be brought back (`history.undo`, a day at most): then they go, with the segment they are in."""
+
 OPERATORS = {"retention.ms": str(365 * 86_400_000), "message.timestamp.type": "LogAppendTime"}
 """Who did what. Set another retention by hand: it is not repaired."""
 
@@ -119,12 +129,12 @@ class Buffers:
         self._has_own = True
 
     def _own(self) -> Sequence[tuple[str, Mapping[str, str]]]:
-        names = self._names
-        return (names.audit, AUDIT), (names.dead, DEAD), (names.operators, OPERATORS), (names.cursor, CURSOR)
+        others = (self._names.dead, DEAD), (self._names.operators, OPERATORS)
+        return *self._tended(), *others
 
     def _tended(self) -> Sequence[tuple[str, Mapping[str, str]]]:
         """Those of them that are repaired. What is in the way of dead letters is their readers' matter."""
-        return (self._names.audit, AUDIT), (self._names.cursor, CURSOR)
+        return (self._names.audit, AUDIT), (self._names.purged, PURGED), (self._names.cursor, CURSOR)
 
     # --- what is still to be done
 

@@ -86,7 +86,7 @@ class KafkaSink:
         self._rest = rest
         self._make_transactions = transactions
         self.transactions = transactions(writer)
-        own = (self._names.audit, self._names.dead, self._names.cursor)
+        own = (self._names.audit, self._names.dead, self._names.purged, self._names.cursor)
         self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
         self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
         self._read: dict[Shard, tuple[int, int]] = {}  # tenure and epoch, by a takeover: for one claim
@@ -246,7 +246,8 @@ class KafkaSink:
         buffer = self._names.buffer(shard.topic)
         yield Bulk(shard.topic, number, part.deliveries)
         yield from cross_partition
-        for topic, bodies in ((self._names.audit, part.audit), (self._names.dead, part.dead)):
+        names = self._names
+        for topic, bodies in ((names.audit, part.audit), (names.dead, part.dead), (names.purged, part.purged)):
             if bodies:
                 row = self._row(topic, shard)
                 yield from (Send(topic, row, body) for body in bodies)

@@ -4,8 +4,8 @@ import time
 
 from confluent_kafka import Producer
 
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.outcome import OUTCOMES, AuditRow, Outcome, decode_audit, encode_audit, spread
-from delayline.buffer.record import encode_decision
 from delayline.records.message import Key, MessageId, Shard
 from delayline.records.record import decode_body
 from mq.kafka.librdkafka.bodies import Headers

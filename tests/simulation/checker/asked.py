@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.simulation.checker.known import Closed, Known
 from tests.simulation.checker.repeats import Next, leave_out
-from tests.simulation.history import CONTROL, OPERATION, Appended, Committed, Name, NamesAnswered
+from tests.simulation.history import CONTROL, OPERATION, Appended, Committed, Copy, Name, NamesAnswered, Terms
 
 _BY_DECISION = ("rescheduled", "replaced", "scheduled")
 """Reasons for which a decision supersedes a record; the others are what happens to what is taken, and rolls."""
@@ -36,6 +36,7 @@ class Expected:
     named: dict[Name, str] = field(default_factory=dict)
     closed: dict[Name, Closed] = field(default_factory=dict)  # by key
     purges: bool = False
+    copies: list[Copy] = field(default_factory=list)
 
     def end(self, record: Appended, outcome: str, reason: str, successor: str | None = None) -> None:
         """For good."""
@@ -44,6 +45,12 @@ class Expected:
         if record.terms.idempotency is not None and outcome != "duplicate":
             key, digest = record.terms.idempotency
             self.closed["key", key] = Closed(record.id or "", digest, None)
+
+    def keep(self, record: Appended, undo: str | None, terms: Terms) -> None:
+        """A copy for the undo, if there is one: without its key, and without the wish to replace others."""
+        if undo is not None:
+            kept = terms._replace(idempotency=None, replaces=False)
+            self.copies.append(Copy(record.id or "", undo, record.due_ms or 0, record.payload, kept))
 
     def move(self, record: Appended, reason: str, due_ms: int) -> None:
         self.rows[record.offset] = Row("superseded", reason, record.name)
@@ -97,14 +104,17 @@ class AskedRules(Known):
             expected.rows[asked.offset] = Row("applied", "rescheduled")
         else:
             expected.rows[asked.offset] = Row("applied", "cancelled")
-            self._cancel(target, expected, alone="~" in (asked.target or ""))
+            self._cancel(target, expected, asked.undo, alone="~" in (asked.target or ""))
 
-    def _cancel(self, target: Appended, expected: Expected, *, alone: bool) -> None:
+    def _cancel(self, target: Appended, expected: Expected, undo: str | None, *, alone: bool) -> None:
         """The message, or one occurrence; then the series goes on without it, unless it was the last one."""
         after = leave_out(target.terms, target.due_ms or 0) if alone else None
         if after is None:
+            expected.keep(target, undo, target.terms)
             expected.end(target, "cancelled", "cancelled")
             return
+        deadlines = Terms(expire_at_ms=target.terms.expire_at_ms, ttl_ms=target.terms.ttl_ms)
+        expected.keep(target, undo, deadlines)
         expected.rows[target.offset] = Row("cancelled", "cancelled", f"{target.id}~{after.terms.occurrence}")
         expected.going_on[target.id or ""] = after
         self.count(target, counts=False)
@@ -177,6 +187,7 @@ class AskedRules(Known):
             )
         for record in [self.facts[offset] for offset in self.pending]:
             if self._is_purged(record, asked, expected):
+                expected.keep(record, asked.undo, record.terms)
                 expected.end(record, "cancelled", "purged")
 
     def _is_purged(self, record: Appended, purge: Appended, expected: Expected) -> bool:
@@ -197,6 +208,7 @@ class AskedRules(Known):
         for offset in begun:
             record = self.facts[offset]
             if offset in self.pending and self._is_purged(record, purge, expected):
+                expected.keep(record, purge.undo, record.terms)
                 expected.end(record, "cancelled", "purged")
 
     # --- what the commit contains
@@ -210,6 +222,8 @@ class AskedRules(Known):
                 self._complain_of_other(offset, f"{row}, and not {expected.rows.get(offset)}")
         for offset in expected.rows.keys() - by_offset.keys():
             self._complain_of_other(offset, f"nothing, and not {expected.rows[offset]}")
+        if sorted(fact.copies, key=repr) != sorted(expected.copies, key=repr):
+            self.complain("copy", f"kept for an undo are {fact.copies}, and not {expected.copies}")
         if fact.after.paused != expected.paused:
             self.complain("control", f"the cursor has paused = {fact.after.paused}, the log {expected.paused}")
 
@@ -279,7 +293,8 @@ class AskedRules(Known):
         message_id = record.id or ""
         passed = self.fired.setdefault(message_id, [])
         passed.append(record.terms.occurrence)
-        gapless = list(range(1, len(passed) + 1))
+        first = self.facts[self.first[message_id]].terms.occurrence  # of one that came back, a later one
+        gapless = list(range(first, first + len(passed)))
         if passed != (gapless if self.knows_rows else sorted(set(passed))):
             self.complain("series", f"{record.name} came after the occurrences {passed[:-1]}")
         self.counted[message_id] = self.counted.get(message_id, 0) + counts

@@ -9,6 +9,7 @@
     low         L above something pending, or above O              trim        the log was cut above a committed L
     reappend    a record carried on as something else              stuck       the service threw, or would not drain
     skip        what was skipped ended twice, or later; a range that was lost, or nobody asked for
+    copy        what a cancel or a purge has ended and may be undone was kept as something else, or not, or twice
     operation   a cancel or reschedule whose answer was not true
 
 The promise of order, exactly: a commit delivers ascending keys, and no record is delivered while one with a lower key

@@ -180,6 +180,7 @@ class Api:
                 ),
                 client=self.queue,
                 admin=self.queue,
+                claim=self.queue.claim,
                 owners=self.owners,
                 clock=self.clock,
                 registry=self.registry,

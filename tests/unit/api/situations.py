@@ -207,7 +207,7 @@ def by_a_session(id: str) -> Iterator[httpx.Response]:
 
 
 def where_there_is_no_room(id: str) -> Iterator[httpx.Response]:
-    crowded = api(topics_max=5)
+    crowded = api(topics_max=6)
     crowded.full.add("orders")
     messages = {"value": 1, "schedule": {"delay": "1h"}}
     for number in range(3):
@@ -233,6 +233,20 @@ def where_the_topic_is_busy(id: str) -> Iterator[httpx.Response]:
         busy = api(operation_timeout_s=0.0)
         busy.queue.delete_topic = refuse
         yield ask(busy, id, "?force=true")
+
+
+def where_something_was_purged(id: str) -> Iterator[httpx.Response]:
+    """Asked twice, by another id, while the queue is away, and when its time is over."""
+    if id == "undo":
+        purged = api(undo_ms=DAY_MS)
+        purged.owners.decide = lambda: Resolution(Outcome.APPLIED, count=1)
+        undo = ask(purged, "purgeTopic").json()["undo"]["id"]
+        for query in (f"?id={undo}", f"?id={undo}", "?id=0.99"):
+            yield ask(purged, id, query)
+        purged.queue.is_stable = lambda topic, partition, timeout_s: False
+        yield ask(purged, id, f"?id={undo}")
+        purged.clock.advance(DAY_MS + 1)
+        yield ask(purged, id, f"?id={undo}")
 
 
 def with_an_idempotency_key(id: str) -> Iterator[httpx.Response]:
@@ -291,6 +305,7 @@ SITUATIONS: Sequence[Callable[[str], Iterator[httpx.Response]]] = [
     where_it_is_there_already,
     where_the_shard_is_healthy,
     where_the_topic_is_busy,
+    where_something_was_purged,
     with_an_idempotency_key,
     in_every_mode,
 ]

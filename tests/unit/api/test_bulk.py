@@ -66,7 +66,7 @@ def cancel(of: Api, dry_run: bool = False, **wanted: Any) -> httpx.Response:
 
 
 def answer(matched: int, cancelled: int = 0, too_late: int = 0, unknown: int = 0, **rest: Any) -> dict[str, Any]:
-    counts = {"matched": matched, "cancelled": cancelled, "too_late": too_late, "unknown": unknown}
+    counts = {"matched": matched, "cancelled": cancelled, "too_late": too_late, "unknown": unknown, "undo": None}
     return {**counts, "dry_run": False, "complete": True, "missing_shards": [], **rest}
 
 

@@ -61,7 +61,15 @@ def test_a_purge_counts_how_many_it_has_cancelled() -> None:
     answer = made.request("POST", path("purge"))
     assert (answer.status_code, answer.json()) == (
         200,
-        {"topic": "orders", "matched": 13, "cancelled": 13, "dry_run": False, "complete": True, "missing_shards": []},
+        {
+            "topic": "orders",
+            "matched": 13,
+            "cancelled": 13,
+            "dry_run": False,
+            "complete": True,
+            "missing_shards": [],
+            "undo": None,
+        },
     )
     assert len(written(made, "purge")) == 4
 
@@ -91,6 +99,7 @@ def test_a_dry_run_counts_what_waits_and_writes_nothing() -> None:
             "dry_run": True,
             "complete": False,
             "missing_shards": [{"topic": "orders", "partition": 2}],
+            "undo": None,
         },
     )
     assert written(made, "purge") == []

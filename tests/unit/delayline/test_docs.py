@@ -14,6 +14,7 @@ from delay_service.core.shard import SURPLUS
 from delay_service.core.skipping import SKIPPED
 from delay_service.worker.batching import TARGET_REFUSES
 from delayline.buffer.cursor import Cursor
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.facts import row_id_of
 from delayline.buffer.outcome import (
     CANCELLED,
@@ -34,7 +35,7 @@ from delayline.buffer.outcome import (
     encode_skipped,
     spread,
 )
-from delayline.buffer.record import Message, encode_decision, encode_reappend, encode_rules, read
+from delayline.buffer.record import Message, encode_reappend, encode_rules, read
 from delayline.config import EMBEDDED, Settings, describe, load_settings
 from delayline.questions.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH
 from delayline.records.message import Key, MessageId, Shard

@@ -26,6 +26,7 @@ CHANGING = {
     "rescheduleOwn": 200,
     "resumeTopic": 200,
     "skipStall": 409,
+    "undo": 400,
 }
 
 

@@ -34,6 +34,7 @@ NEEDS = {
     "resumeTopic": "control",
     "sendMessages": "send",
     "skipStall": "control",
+    "undo": "control",
 }
 """As docs/security.md has it, and not as the routes have."""
 

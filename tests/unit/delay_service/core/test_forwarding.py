@@ -2,9 +2,9 @@
 
 import pytest
 
-from delay_service.core.forwarding import forward
+from delay_service.core.forwarding import encode_forwarded, forward
 from delayline.buffer.outcome import FORWARDED, AuditRow, Outcome, decode_audit
-from delayline.buffer.record import Operation, encode_forwarded, read
+from delayline.buffer.record import Operation, read
 from delayline.records.headers import FORWARDED as FORWARDED_HEADER
 from delayline.records.message import Header, MessageId, Shard
 from delayline.records.record import decode_body, encode_body

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.outcome import Outcome
-from delayline.buffer.record import encode_decision, encode_rules
+from delayline.buffer.record import encode_rules
 from delayline.records.headers import (
     ACCEPTED,
     CONTROL,

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from delayline.buffer import record as buffer_record
+from delayline.buffer.decisions import encode_decision
 from delayline.buffer.record import (
     READING_FAILS,
     Decision,
@@ -15,7 +16,6 @@ from delayline.buffer.record import (
     Meta,
     RulesChange,
     decode_value,
-    encode_decision,
     encode_reappend,
     encode_rules,
     encode_value,

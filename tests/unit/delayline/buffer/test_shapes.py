@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from delayline.buffer import shapes
-from delayline.buffer.record import BufferRecord, Message, encode_decision, read
+from delayline.buffer.decisions import encode_decision
+from delayline.buffer.record import BufferRecord, Message, read
 from delayline.buffer.shapes import PlainRecords, Reader
 from delayline.errors import UnknownFormat
 from delayline.records.headers import CONTROL, DECISION, ID, ORIGIN

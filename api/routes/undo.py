@@ -1,0 +1,84 @@
+"""POST /v1/topics/{topic}:undo: brings back what a purge, or a cancel of many, has ended not long ago."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.bodies.acts import UndoneOut
+from api.http.answers import json_answer
+from api.http.endpoint import Endpoint, Reply, Text, query_of
+from api.http.problems import INVALID_REQUEST, LIMIT_EXCEEDED, NOT_FOUND, NOT_READY, UNDO_OVER, Refusal, refused
+from api.http.requests import refuse_body
+from api.http.routing import add_route
+from api.services import Services
+from api.topics import TopicBook
+from api.undoing import Opened, Purged
+from delayline.access.acts import Act
+from delayline.times import format_moment
+from mq.errors import ClaimLost
+
+_ID = Text("id", "The undo, as the purge or the cancel answered it", example="0.17")
+_UNDO = Endpoint(
+    id="undo",
+    act=Act.CONTROL,
+    summary="Bring back what a purge, or a cancel of many messages, has ended",
+    query=[_ID],
+    replies=[Reply(200, "All of it is back", [UndoneOut])],
+    refuses=[400, 404, 410, 503],
+)
+
+
+class UndoRoutes:
+    """One at a time: each reads all that was set aside since it was opened."""
+
+    def __init__(self, services: Services, topics: TopicBook, purged: Purged) -> None:
+        self._clock = services.clock
+        self._topics = topics
+        self._purged = purged
+        self._is_busy = False
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "POST", "/v1/topics/{topic}:undo", self.undo, _UNDO)
+
+    async def undo(self, request: Request) -> Response:
+        undo = _ID.of(query_of(request, _UNDO.query))
+        refuse_body(request)
+        topic: str = request.path_params["topic"]
+        self._topics.check_users(topic)
+        await self._topics.info(topic)
+        if undo is None:
+            raise refused(INVALID_REQUEST, "?id", "missing", "`id`: which undo? A purge answers with its id")
+        opened = await self._opened(topic, undo)
+        if self._is_busy:
+            raise Refusal(LIMIT_EXCEEDED, "an undo is under way already", status=503)
+        self._is_busy = True
+        try:
+            return json_answer(200, await self._undone(request, opened))
+        finally:
+            self._is_busy = False
+
+    async def _opened(self, topic: str, undo: str) -> Opened:
+        """Raises Refusal, TopicUnknown, QueueUnavailable."""
+        opened = await self._topics.ask(lambda: self._purged.find(topic, undo))
+        if opened is None:
+            raise Refusal(NOT_FOUND, f"{topic} has no undo {undo!r}")
+        # What is thought to be gone must not come back.
+        if self._clock.now_ms() > opened.until_ms:
+            raise Refusal(UNDO_OVER, f"undo {undo} was possible until {format_moment(opened.until_ms)}")
+        if await self._topics.ask(lambda: self._purged.is_of_another(opened)):
+            raise Refusal(UNDO_OVER, f"{topic} was deleted and made again since")
+        return opened
+
+    async def _undone(self, request: Request, opened: Opened) -> UndoneOut:
+        """Chunk by chunk: it ends where the client has hung up, and goes on when it is asked for again."""
+        restoring = self._purged.restoring(opened)
+        try:
+            while await self._topics.ask(restoring.step):
+                if await request.is_disconnected():
+                    break
+        except ClaimLost as error:
+            detail = "another process carries out an undo; asked again, this one goes on where it is"
+            raise Refusal(NOT_READY, detail) from error
+        finally:
+            await self._topics.ask(restoring.close)
+        return UndoneOut(opened.opening.topic, opened.id, restoring.back, restoring.before)
