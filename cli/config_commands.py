@@ -37,6 +37,10 @@ def check(config: ConfigPath = None) -> None:
 
         AccessFiles(settings.access.rules, settings.access.keys, CollectorRegistry())
         Hasher()
+    if settings.store.encryption_keys[0]:
+        from cli.queues import data_key_of
+
+        data_key_of(settings)
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":

@@ -6,6 +6,7 @@ from makes no difference.
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ COMMAND_S = 10.0
 """For a command that prints a secret, and everything that it has started."""
 
 COMMAND_BYTES_MAX = 64 << 10
+ENCRYPTION_KEY_BYTES = 32
 
 
 def _refused(message: str, kind: str = "setting") -> PydanticCustomError:
@@ -158,6 +160,22 @@ JsonText = BeforeValidator(_parse_json)
 
 Secret = Annotated[SecretStr, BeforeValidator(_read_secret)]
 """Text that is never shown, or `{ file = "path" }` (in TOML also `x.file = "path"`), or `{ command = ["word"] }`."""
+
+
+def _check_encryption_key(key: SecretStr) -> SecretStr:
+    """Empty is no key."""
+    text = key.get_secret_value()
+    try:
+        length = len(b64decode(text, validate=True))
+    except ValueError:
+        length = -1
+    if text and length != ENCRYPTION_KEY_BYTES:
+        raise _refused(f"expected {ENCRYPTION_KEY_BYTES} bytes in base64 (`openssl rand -base64 32`)", SECRET_ERROR)
+    return key
+
+
+EncryptionKey = Annotated[Secret, AfterValidator(_check_encryption_key)]
+"""A key of AES-256 as base64 text; empty is none."""
 
 
 def durations(at_least: str, at_most: str) -> AfterValidator:
