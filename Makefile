@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 INSTALL := $(VENV)/bin/python -m pip install $(if $(CI),--quiet,) --require-hashes
+AUDIT   := pip-audit==2.10.1 cyclonedx-bom==7.5.0
 AIRFLOW := apache-airflow==3.3.2
 CONNECT := grpcio==1.85.3 grpcio-status==1.85.3 googleapis-common-protos==1.76.0
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: help run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy chaos-rocketmq-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client rocketmq-client reconcile-demo reconcile-job reconcile-export spark-package lock version wheel image tagged coverage clean
+.PHONY: help run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy chaos-rocketmq-proxy search-kafka-proxy foreign-clients fuzz audit sbom airflow spark-connect outages bench kafka kafka-client rocketmq-client reconcile-demo reconcile-job reconcile-export spark-package lock version wheel image tagged coverage clean
 
 help:   ## this list
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +75,20 @@ foreign-clients: $(VENV)/.test   ## clients in Go, JavaScript, Rust, Python and 
 
 fuzz: $(VENV)/.test   ## hostile input for every entrance, a minute each; SEED, SECONDS, PARTS, COVER=1
 	$(BIN)/python -m tests.fuzz.run
+
+audit: .venv-audit/.made   ## known vulnerabilities of the pinned packages, where the index has data about them; STRICT=1: only then it passes
+	.venv-audit/bin/python deploy/audit.py .venv-audit/bin $(if $(STRICT),--strict,)
+
+sbom: .venv-audit/.made   ## a bill of materials (CycloneDX) of each set of pinned packages, into build/sbom
+	@mkdir -p build/sbom
+	for lock in $(basename $(notdir $(wildcard requirements/*.txt))); do \
+	    .venv-audit/bin/python -W ignore -m cyclonedx_py requirements requirements/$$lock.txt --pyproject pyproject.toml \
+	        --output-reproducible --of JSON -o build/sbom/$$lock.cdx.json || exit 1; done
+
+.venv-audit/.made: Makefile
+	$(PYTHON) -m venv --clear .venv-audit
+	.venv-audit/bin/python -m pip install --quiet $(AUDIT)
+	@touch $@
 
 airflow: $(VENV)/.test .venv-airflow/.$(AIRFLOW)   ## deploy/airflow under the real Airflow, in an environment of its own; needs Java 17
 	$(BIN)/python -m tests.deploy.airflow_at_work .venv-airflow/bin
@@ -178,4 +193,4 @@ coverage: $(VENV)/.test   ## which lines `make quick` runs, by file
 	$(BIN)/python -m coverage report --include='delayline/*,kafkawire/*,rocketmq/*,cli/*,mq/*,store/*,delay_service/*,api/*,proxy/*,reconcile/*' --skip-covered
 
 clean:   ## remove what was installed and built; ./data stays
-	rm -rf $(VENV) .venv-airflow build bench/results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-airflow .venv-audit build bench/results .mypy_cache .ruff_cache .pytest_cache

@@ -13,3 +13,7 @@ class Failure(DelaylineError):
     def __init__(self, sentence: str, exit_code: int = FAILED) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
+
+
+class NotAllowed(Failure):
+    """The server has no rule that allows it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from cli.failure import CONFLICT, FAILED, NOT_FOUND, USAGE, Failure
+from cli.failure import CONFLICT, FAILED, NOT_FOUND, USAGE, Failure, NotAllowed
 
 if TYPE_CHECKING:
     import httpx
@@ -137,8 +137,9 @@ def _headers(headers: dict[str, str | None]) -> dict[str, str]:
 def _failure(answer: "httpx.Response") -> Failure:
     """A problem document in one sentence."""
     code = _EXIT_CODES.get(answer.status_code, FAILED)
+    kind = NotAllowed if answer.status_code == 403 else Failure
     try:
-        return Failure(sentence(answer.json()), code)
+        return kind(sentence(answer.json()), code)
     except (ValueError, KeyError, TypeError):
         return Failure(f"the server answered {answer.status_code}", code)
 

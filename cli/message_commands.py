@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.asking import confirm, counted
-from cli.failure import FAILED, USAGE, Failure
+from cli.failure import FAILED, USAGE, Failure, NotAllowed
 from cli.http_client import DEFAULT_URL, LONG_S, HttpClient, message_path, own_path
 from cli.options import DryRun, Json, Url, Yes
 from cli.schedule_options import At, Delay, moment_of, schedule_of
@@ -45,7 +45,7 @@ def get(
     as_json: Json = False,
 ) -> None:
     """Show one message: when it is due, what it carries, what happened to it."""
-    answer = HttpClient(url).get(_path(message_id, topic, own_id), view="full")
+    answer = _shown(HttpClient(url), _path(message_id, topic, own_id))
     if as_json:
         show_json(answer)
         return
@@ -54,6 +54,16 @@ def get(
     if history:
         typer.echo()
         show_rows(EVENT_COLUMNS, [[event[name] for name in EVENT_COLUMNS] for event in history])
+
+
+def _shown(http: HttpClient, path: str) -> Any:
+    """With what it carries, where that may be seen."""
+    try:
+        return http.get(path, view="full")
+    except NotAllowed as refused:
+        answer = http.get(path)
+        typer.echo(f"key, value and headers are not shown: {refused}", err=True)
+        return answer
 
 
 def _path(message_id: str | None, topic: str | None, own_id: str | None) -> str:

@@ -22,6 +22,7 @@ LEFT_OUT = {
     "tests/acceptance/test_rocketmq_accounts.py": "access control is the broker's; each run has accounts in units",
     "tests/acceptance/test_rocketmq_transactions.py": "brokers that ask for outcomes; each run has halves in units",
     "tests/acceptance/test_rules_on_kafka.py": "rules over several processes; each run has them in one",
+    "tests/acceptance/test_tenants_page.py": "a broker of its own; each run has keys, rules and TLS apart",
     "tests/console/test_reconcile_report.py": "how a page looks; each run has its content",
     "tests/deploy/test_compose_at_work.py": "starts everything that Compose would; each run has the parts",
     "tests/fault/rocketmq_proxy/test_short_proof.py": "proxies and workers killed; each run has workers",
