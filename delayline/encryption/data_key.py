@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from delayline.errors import ConfigError
+from delayline.errors import ConfigError, DelaylineError
 from delayline.process import logs
 from delayline.process.durably import write_durably
 from delayline.process.links import read_file
@@ -67,7 +67,7 @@ def find_data_key(data_dir: Path, key: str, before: str = "") -> DataKey | None:
 
 def open_data_key(data_dir: Path, key: str, before: str = "", *, has_data: bool) -> DataKey | None:
     """The same for a server: it makes one where there is no data yet, and where `before` was in use, it encrypts the
-    data key with `key` from now on. Raises ConfigError, OSError."""
+    data key with `key` from now on. Raises ConfigError, DelaylineError (the file cannot be written)."""
     file = data_dir / FILE
     if not key or os.path.lexists(file):
         found = find_data_key(data_dir, key, before)
@@ -83,29 +83,47 @@ def open_data_key(data_dir: Path, key: str, before: str = "", *, has_data: bool)
 
 
 def make_data_key(data_dir: Path, key: str) -> DataKey:
-    """A new one, in its file, unless another process has just made one. Raises ConfigError, OSError."""
+    """A new one, in its file, unless another process has just made one. Raises ConfigError, DelaylineError (the file
+    cannot be written)."""
     made = DataKey(os.urandom(_ID_BYTES), os.urandom(KEY_BYTES))
     file = data_dir / FILE
     with _package():
         data = _encrypted(made, _decoded(key)[0])
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{FILE}.", dir=data_dir) as folder:
+    with _writing(file):
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _put(file, data):
+            return _decrypted(file, _decoded(key))[0]
+    log.info("what is written to disk is encrypted from now on: keep a copy of the file", file=str(file))
+    return made
+
+
+def _put(file: Path, data: bytes) -> bool:
+    """Durably; whether there was no such file. Raises OSError."""
+    with tempfile.TemporaryDirectory(prefix=f"{FILE}.", dir=file.parent) as folder:
         write_durably(Path(folder, FILE), data, mode=0o600)
         try:
             # A link, because a rename would replace the file of a process that starts at the same moment.
             file.hardlink_to(Path(folder, FILE))
         except FileExistsError:
-            return _decrypted(file, _decoded(key))[0]
-    _sync(data_dir)
-    log.info("what is written to disk is encrypted from now on: keep a copy of the file", file=str(file))
-    return made
+            return False
+    _sync(file.parent)
+    return True
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DelaylineError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _renew(file: Path, keys: Sequence[bytes]) -> None:
     found, by = _decrypted(file, keys)
     if by == 0:
         return
-    write_durably(file, _encrypted(found, keys[0]), mode=0o600)
+    with _writing(file):
+        write_durably(file, _encrypted(found, keys[0]), mode=0o600)
     log.info("the data key is encrypted with the new key from now on: the one before may be removed", file=str(file))
 
 

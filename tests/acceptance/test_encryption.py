@@ -3,9 +3,10 @@
 import os
 import shutil
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from tests.acceptance.asking import HTTP, delivered, numbers, run, send, wait_de
 from tests.acceptance.conftest import MakeServer
 from tests.acceptance.seen import Seen, seen
 from tests.fault.server import Server
+
+if TYPE_CHECKING:
+    from tests.brokers.kafka import KafkaAt
 
 KEY, NEW, WRONG = (b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))
 DICE = Random(31)
@@ -176,6 +180,8 @@ def test_a_new_key_is_taken_with_the_one_before_while_messages_wait(stopped: Pat
 def test_plain_data_is_refused_and_encrypted_by_a_command(make_server: MakeServer) -> None:
     server = make_server(store__near_due="1s")
     fill(server)
+    in_use = run("data", "encrypt", data_dir=str(server.data_dir), store__encryption_key=KEY)
+    assert (in_use.code, "in use by another process" in in_use.err) == (1, True)
     server.stop()
     server.settings["store__encryption_key"] = KEY
     before = contents(server.data_dir)
@@ -208,3 +214,27 @@ def test_the_command_needs_a_key_and_a_queue(tmp_path: Path) -> None:
     ran = run("data", "encrypt", data_dir=str(tmp_path / "data"), store__encryption_key=KEY)
     assert (ran.code, "there is no queue" in ran.err) == (1, True)
     assert not (tmp_path / "data").exists()
+
+
+# --- on Kafka
+
+
+def test_on_kafka_the_index_of_a_worker_is_encrypted(
+    kafka: "KafkaAt", topic: str, make_server: MakeServer, running: Callable[..., list[Server]]
+) -> None:
+    worker, api = running("worker", "api", delay__topics=topic, store__near_due="0s", store__encryption_key=KEY)
+    send_marked(api, "1h", 1, topic)
+    index = worker.data_dir / "index" / "rocksdb"
+    wait_for(lambda: _waiting_on(api, topic), lambda found: found == 1)
+    worker.stop()
+    assert any(file.stat().st_size for file in index.glob("*.sst"))
+    assert shown_in(worker.data_dir) == set()
+    before = contents(worker.data_dir)
+    wrong = {**worker.settings, "store__encryption_key": WRONG}
+    assert run("worker", **wrong).code == 2
+    assert contents(worker.data_dir) == before
+    assert [path.name for path in worker.data_dir.iterdir() if path.name != "index"] == ["encryption.json"]
+
+
+def _waiting_on(server: Server, topic: str) -> int:
+    return len(HTTP.get(f"{server.url}/v1/messages", params={"topic": topic}).json().get("messages", ()))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from cli.main import app
 from cli.queues import open_queue
@@ -135,6 +136,19 @@ def _is_ours(kind: type) -> bool:
 
 def _shown(one: object) -> str:
     return f"{one!r} {one}"
+
+
+def options(command: Any) -> Iterator[str]:
+    """Of all commands."""
+    for option in command.params:
+        yield from (name.lstrip("-") for name in option.opts)
+    for child in getattr(command, "commands", {}).values():
+        yield from options(child)
+
+
+def test_no_option_takes_a_secret_but_for_addresses_which_need_none() -> None:
+    secrets = {path[-1].replace("_", "-") for path in secret_settings()}
+    assert secrets & set(options(get_command(app))) == {"push-metrics", "webhook"}
 
 
 def test_a_traceback_of_the_command_line_shows_no_variables() -> None:

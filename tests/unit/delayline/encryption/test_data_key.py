@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from delayline.encryption.data_key import FILE, DataKey, find_data_key, make_data_key, open_data_key
-from delayline.errors import ConfigError
+from delayline.errors import ConfigError, DelaylineError
 from tests.acceptance.seen import seen
 
 OLD, NEW, OTHER = (b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))
@@ -128,6 +128,12 @@ def test_data_without_its_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="never encrypted"):
         opened(tmp_path, has_data=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DelaylineError, match=r"file/data/encryption\.json cannot be written: Not a directory"):
+        opened(tmp_path / "file" / "data", has_data=False)
 
 
 def test_the_key_is_not_shown_and_can_go_to_another_process(made: DataKey) -> None:
