@@ -35,9 +35,15 @@ def secret_settings() -> list[SettingPath]:
 def _annotation(path: SettingPath) -> Any:
     model: Any = Settings
     for name in path:
-        annotation = model.model_fields[name].annotation
-        model = annotation
-    return annotation
+        model = _given(model.model_fields[name].annotation)
+    return model
+
+
+def _given(annotation: Any) -> Any:
+    """Without `None`."""
+    if typing.get_origin(annotation) not in (typing.Union, UnionType):
+        return annotation
+    return next(one for one in typing.get_args(annotation) if one is not type(None))
 
 
 def _holds_secret(annotation: Any) -> bool:
@@ -51,9 +57,7 @@ def filled(path: SettingPath) -> tuple[Any, list[str]]:
     annotation = _annotation(path)
     if annotation is SecretStr:
         return (text := marker()), [text]
-    origin = typing.get_origin(annotation)
-    assert origin not in (typing.Union, UnionType), "a secret that may be missing: give it an empty text"
-    if origin is dict:
+    if typing.get_origin(annotation) is dict:
         table = {name: marker() for name in NAMES[".".join(path)]}
         return table, list(table.values())
     (model, *_) = typing.get_args(annotation)

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from delayline.encryption.data_key import DataKey
 from mq.embedded import EmbeddedQueue
 from tests.fault.embedded_child import BUFFER, DATA_KEY, SHARD, opened
 
@@ -58,9 +59,17 @@ def check_commits(queue: EmbeddedQueue, acknowledged: int) -> None:
     assert audit == expected
 
 
-@pytest.mark.parametrize("kind", ["plain", pytest.param("encrypted", marks=pytest.mark.thorough)])
-def test_a_queue_killed_again_and_again_keeps_what_it_acknowledged_once(tmp_path: Path, kind: str) -> None:
-    data_key = DATA_KEY if kind == "encrypted" else None
+def test_a_queue_killed_again_and_again_keeps_what_it_acknowledged_once(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, None)
+
+
+@pytest.mark.thorough
+def test_so_does_an_encrypted_one(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, DATA_KEY)
+
+
+def kill_again_and_again(tmp_path: Path, data_key: DataKey | None) -> None:
+    kind = "plain" if data_key is None else "encrypted"
     random = Random(SEED)
     appends: dict[tuple[str, int], str] = {}
     commits = 0

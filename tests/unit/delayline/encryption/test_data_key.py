@@ -3,6 +3,7 @@
 import os
 import pickle
 import stat
+import sys
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +128,15 @@ def test_a_missing_or_wrong_key_is_refused_and_nothing_changed(
 def test_data_without_its_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="never encrypted"):
         opened(tmp_path, has_data=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_package_a_sentence_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ConfigError, match=r"needs the package cryptography.*delayline\[encryption\]"):
+        opened(tmp_path, has_data=False)
     assert list(tmp_path.iterdir()) == []
 
 
