@@ -42,6 +42,10 @@ def check(config: ConfigPath = None) -> None:
         AccessFiles(settings.access.rules, settings.access.keys, Watcher(), CollectorRegistry())
         Hasher()
     _check_certificates(settings)
+    if settings.store.encryption_keys[0]:
+        from cli.queues import data_key_of
+
+        data_key_of(settings)
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":

@@ -124,9 +124,12 @@ def run_process(
     from delayline.config import is_loopback
     from delayline.config.checks import KEYS
     from delayline.process import logs
+    from delayline.process.dumps import forbid_dumps
     from delayline.process.watched import Watcher
 
     logs.configure(settings.log.format, settings.log.level)
+    if not settings.process.memory_dumps:
+        forbid_dumps()
     host, is_api = address.host, address.setting == "api.port"
     with Watcher() as watcher:
         for_metrics = metrics_tls(settings, watcher)

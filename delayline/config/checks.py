@@ -82,6 +82,7 @@ def refuse_what_cannot_be(settings: Settings) -> None:
     _refuse_open_address(settings)
     _check_access(settings)
     _check_certificates(settings)
+    _check_encryption(settings)
     _check_internal(settings)
 
 
@@ -163,6 +164,13 @@ def _check_certificates(settings: Settings) -> None:
 
 def _refusal(settings: Settings, key: str, why: str) -> ConfigError:
     return ConfigError(f"{key}: {why} (from {settings.source(key)}).")
+
+
+def _check_encryption(settings: Settings) -> None:
+    key, before = settings.store.encryption_keys
+    if before and not key:
+        source = settings.source("store.encryption_key_before")
+        raise ConfigError(f"store.encryption_key_before: it needs store.encryption_key, the new one (from {source}).")
 
 
 def _check_internal(settings: Settings) -> None:
