@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
+from api.access.certificates import Naming
 from api.http.act_log import ActLog
 from delayline.access.source import AccessSource
 from delayline.clock import Clock
@@ -52,6 +53,12 @@ class ApiSettings:
 
     undo_ms: int = 0
     """For how long a purge, or a cancel of many, may be undone; 0: not at all."""
+
+    client_names: Naming | None = None
+    """What makes the name of a client from its certificate; None where none are asked for."""
+
+    shows_metrics: bool = True
+    """Whether /metrics is on this port, and not on one of its own."""
 
     keeps_acts: bool = False
     """Whether acts are stored in the topic `<namespace>.operators`."""

@@ -3,12 +3,16 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from prometheus_client import CollectorRegistry
 
 from cli.options import ConfigPath
 from cli.tables import show_rows
+
+if TYPE_CHECKING:
+    from delayline.config import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Look at the configuration.")
 
@@ -30,13 +34,18 @@ def check(config: ConfigPath = None) -> None:
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
     show_rows(("setting", "value", "from"), describe(settings))
-    if settings.access.rules is not None and settings.access.keys is not None:
+    if settings.access.rules is not None:
         from api.access.files import AccessFiles
         from delayline.access.hashing import Hasher
-        from delayline.clock import SystemClock
+        from delayline.process.watched import Watcher
 
-        AccessFiles(settings.access.rules, settings.access.keys, CollectorRegistry())
+        AccessFiles(settings.access.rules, settings.access.keys, Watcher(), CollectorRegistry())
         Hasher()
+    _check_certificates(settings)
+    if settings.store.encryption_keys[0]:
+        from cli.queues import data_key_of
+
+        data_key_of(settings)
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":
@@ -44,6 +53,15 @@ def check(config: ConfigPath = None) -> None:
         from delayline.clock import SystemClock
 
         open_rocketmq(settings, SystemClock()).close()
+
+
+def _check_certificates(settings: "Settings") -> None:
+    """Raises ConfigError."""
+    from cli.certificates import answering_tls, api_tls, asking_tls, metrics_tls
+    from delayline.process.watched import Watcher
+
+    for read in (api_tls, metrics_tls, answering_tls, asking_tls):
+        read(settings, Watcher())
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

@@ -25,6 +25,8 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     yield folder(settings.data_dir)
     yield disk(settings, _free_bytes(settings.data_dir))
     yield from _locks(settings)
+    if settings.store.encryption_keys[0]:
+        yield swap(Path("/proc/swaps"))
     yield port("api.port", settings.api.host, settings.api.port)
     yield api_address(settings)
     yield from unheeded(settings)
@@ -64,6 +66,18 @@ def disk(settings: Settings, free_bytes: int) -> Finding:
     if free_bytes < ROOMY * least:
         return Finding("warn", "disk", detail, "below store.disk_free_min nothing new is accepted: watch it")
     return Finding("ok", "disk", detail)
+
+
+def swap(file: Path) -> Finding:
+    """Whether memory, which holds messages and keys in the clear, may go to a disk. `file` is Linux's table."""
+    try:
+        devices = [line.split()[0] for line in file.read_text().splitlines()[1:]]
+    except (OSError, IndexError):
+        return Finding("ok", "swap", "unknown on this system")
+    if not devices:
+        return Finding("ok", "swap", "there is none")
+    advice = "memory holds what store.encryption_key encrypts: encrypt the swap, or turn it off"
+    return Finding("warn", "swap", f"in use: {', '.join(devices)}", advice)
 
 
 # --- folders of other processes
@@ -139,10 +153,13 @@ def api_address(settings: Settings) -> Finding:
 
 
 def _keys(settings: Settings) -> Finding:
+    or_certificate = "" if settings.api.client_certificates == "off" else ", or a certificate"
+    if settings.access.keys is None:
+        return Finding("ok", "api.auth", "certificates: every request needs one")
     if settings.access.session_secret.get_secret_value():
-        return Finding("ok", "api.auth", "keys: every request needs one, or a session")
+        return Finding("ok", "api.auth", f"keys: every request needs one, or a session{or_certificate}")
     advice = "where several processes answer HTTP, give them the same access.session_secret"
-    return Finding("ok", "api.auth", "keys; each process knows its own sessions alone", advice)
+    return Finding("ok", "api.auth", f"keys{or_certificate}; each process knows its own sessions alone", advice)
 
 
 def _taken(check: str, host: str, number: int, error: OSError) -> Finding:
@@ -179,7 +196,11 @@ def unheeded(settings: Settings) -> Iterator[Finding]:
 def internal(settings: Settings) -> Finding:
     """How processes of one installation ask each other."""
     found = settings.internal
+    if found.certfile:
+        return Finding("ok", "internal", f"{found.reached_at}, with certificates: every process needs one")
     if found.secret.get_secret_value():
         return Finding("ok", "internal", f"{found.reached_at}, with a secret: every process needs the same")
-    advice = "for processes on several machines set internal.host and, everywhere the same, internal.secret"
+    advice = (
+        "for processes on several machines set internal.host and, everywhere, internal.certfile or internal.secret"
+    )
     return Finding("ok", "internal", f"{found.reached_at}, no secret: only processes on this machine", advice)

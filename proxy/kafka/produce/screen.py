@@ -58,13 +58,15 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A batch that was looked at. `delayed` are places in it; `adds` is how many of them will wait, and are no
-    operations on what does; `repeats` how many of those are delivered again and again."""
+    operations on what does; `repeats` how many of those are delivered again and again; `groups` are consumer
+    groups that get some again."""
 
     scan: Scan
     delayed: Set[int]
     refusal: Refusal | None
     adds: int = 0
     repeats: int = 0
+    groups: Set[str] = frozenset()
 
 
 _HINTS = (b"elay", b"ELAY", b"eliver-", b"ELIVER-")
@@ -93,6 +95,7 @@ class Screen(NameScreen):
         scan = scan_batch(batch, directives_of(rules.aliases), every=every, allowance=allowance)
         delayed: set[int] = set()
         errors: list[tuple[int, str]] = []
+        groups: set[str] = set()
         adds = repeats = 0
         for found in scan.found:
             like = lookalikes([name for name, _ in found.directives], rules.aliases)
@@ -104,12 +107,15 @@ class Screen(NameScreen):
                 errors.append((found.place, f"{verdict.directive}: {verdict.detail}"))
             elif not isinstance(verdict, Immediate):
                 delayed.add(found.place)
-                adds += isinstance(verdict, Schedule)
-                repeats += isinstance(verdict, Schedule) and verdict.repeats
+                if isinstance(verdict, Schedule):
+                    adds += 1
+                    repeats += verdict.repeats
+                    if verdict.retries is not None:
+                        groups.add(verdict.retries.group)
         if delayed:
             scan.batch.check()
             check_head(batch.head)
-        return Seen(scan, delayed, invalid(errors), adds, repeats)
+        return Seen(scan, delayed, invalid(errors), adds, repeats, groups)
 
     def look_at_legacy(self, topic: str) -> Refusal | None:
         """Message sets older than headers hold no directives. Nor is there a way to delay them all the same."""
