@@ -221,3 +221,17 @@ def test_the_largest_headers_that_are_accepted_are_delivered_also_after_a_move(
     assert moved.status_code in (200, 202), moved.text
     found = {one.properties_map()["delayline-id"] for one in arrived(pulled, 2)}
     assert found == {one["message_id"] for one in messages}
+
+
+@pytest.mark.thorough  # every run has it on Kafka and on the embedded queue
+def test_a_purge_is_undone_once(server: Server, topic: str, pulled: Pulled) -> None:
+    sent = [send(server, topic, value=str(number), key=str(number), schedule={"delay": "8s"}) for number in range(20)]
+    for message in sent:
+        wait_pending(server, message)
+    purged = HTTP.post(f"{server.url}/v1/topics/{topic}:purge", timeout=30).json()
+    path = f"{server.url}/v1/topics/{topic}:undo"
+    answers = [HTTP.post(path, params={"id": purged["undo"]["id"]}, timeout=60).json() for _ in range(2)]
+    came = wait_for(pulled, lambda found: len(found) >= 20, within_s=40)
+    assert purged["cancelled"] == 20
+    assert [(answer["restored"], answer["restored_before"]) for answer in answers] == [(20, 0), (0, 20)]
+    assert sorted(int(one.body) for one in came) == list(range(20))

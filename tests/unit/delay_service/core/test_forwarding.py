@@ -170,8 +170,11 @@ def test_partitions_that_are_added_later_are_known_in_time(bench: Bench, monkeyp
 
 @pytest.mark.parametrize("due_ms", [None, 1_767_225_600_000])
 @pytest.mark.parametrize("version", [None, 0, 3])
-def test_what_is_forwarded_is_read_as_the_same_operation(due_ms: int | None, version: int | None) -> None:
-    operation = Operation(MessageId(Shard("orders.eu", "3"), 17, 1_767_225_600_000), due_ms, version)
+@pytest.mark.parametrize("undo", [None, "0.17"])
+def test_what_is_forwarded_is_read_as_the_same_operation(
+    due_ms: int | None, version: int | None, undo: str | None
+) -> None:
+    operation = Operation(MessageId(Shard("orders.eu", "3"), 17, 1_767_225_600_000), due_ms, version, undo=undo)
     found = read(encode_forwarded(operation), 1_767_225_500_000, DEFAULT_RULES)
     assert found == operation._replace(forwarded=True)
 

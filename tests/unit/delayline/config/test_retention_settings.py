@@ -42,6 +42,7 @@ def test_our_own_topics_are_matched_only_by_patterns_that_name_us(tmp_path: Path
             r"kept for audit\.hold_max at least",
         ),
         ({"topics": ["delayline.*"], "retention_bytes": "1GiB"}, "takes no retention_bytes"),
+        ({"topics": ["delayline.purged"], "retention": "5m"}, r"kept for history\.undo at least"),
         ({"topics": ["a"], "retention": "1s"}, "retention"),
         ({"topics": ["a"], "retention_bytes": "1B"}, "retention_bytes"),
         ({"topics": []}, "topics"),
@@ -51,6 +52,11 @@ def test_our_own_topics_are_matched_only_by_patterns_that_name_us(tmp_path: Path
 def test_a_rule_that_cannot_be_is_refused(tmp_path: Path, rule: dict[str, object], error: str) -> None:
     with pytest.raises(ConfigError, match=error):
         loaded(tmp_path, [rule])
+
+
+def test_copies_for_an_undo_go_after_two_days_where_no_rule_names_them(tmp_path: Path) -> None:
+    assert loaded(tmp_path, []).retention_for("delayline.purged").retention == 2 * 86_400_000
+    assert loaded(tmp_path, []).retention_for("delayline.operators").retention is None
 
 
 def test_on_kafka_the_brokers_keep_the_topics(tmp_path: Path) -> None:
