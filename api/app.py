@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.telemetry import TelemetryConfig
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.access.attempts import Attempts
 from api.access.authenticator import Authenticator
 from api.access.sessions import Sessions
 from api.bridge import Bridge
@@ -62,10 +63,16 @@ from delayline.http.guard import Guard, HttpLimits
 from delayline.http.places import share_of
 from delayline.names import Names
 
+if TYPE_CHECKING:
+    from api.access.oidc.tokens import Tokens
+
 _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False)
 
 THREADS_MAX = 8
 """For questions to the queue that block: topics, pages. They wait for disks and sockets, not for cores."""
+
+LOGINS_AT_ONCE = 4
+"""Threads that ask the identity provider for what a code stands for."""
 
 TOPICS_REMEMBERED = 1024
 """The settings of a topic are needed for every message: whether it takes delays, how many may wait."""
@@ -117,7 +124,8 @@ def create_app(services: Services) -> DelaylineApi:
     follower_threads = ThreadPoolExecutor(settings.followers_max, thread_name_prefix="api-follow")
     scrapes = ThreadPoolExecutor(1, thread_name_prefix="api-metrics")
     comparing = ThreadPoolExecutor(1, thread_name_prefix="api-keys")
-    app = _framework(settings.version, closing, (threads, follower_threads, scrapes, comparing))
+    exchanging = ThreadPoolExecutor(LOGINS_AT_ONCE, thread_name_prefix="api-oidc")
+    app = _framework(settings.version, closing, (threads, follower_threads, scrapes, comparing, exchanging))
     share = settings.http.address_share_percent
     in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max, share)
     topics = TopicBook(services, threads, metrics)
@@ -139,7 +147,7 @@ def create_app(services: Services) -> DelaylineApi:
     sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission, rights)
     sends.register(app.router)
     app.add_middleware(SendingPath, send=sends.send, endpoint=SEND)
-    callers, sessions = _callers(services, comparing)
+    callers = _callers(services, comparing, exchanging, app.router)
     hosts = Hosts(settings.hosts)
     app.add_middleware(  # the outermost
         Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers, act_log=services.act_log
@@ -162,20 +170,46 @@ def create_app(services: Services) -> DelaylineApi:
     acts = Acts(services.client, services.admin, Names(settings.namespace).operators)
     ActRoutes(services, topics, acts).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
-    SessionRoutes(sessions).register(app.router)
     ConsoleRoutes().register(app.router)
     _answer_framework_errors(app, problems)
     app.metrics, app.guard = metrics, Guard(settings.http, services.registry)
     return app
 
 
-def _callers(services: Services, comparing: ThreadPoolExecutor) -> tuple[Callers, Sessions | None]:
-    """With sessions where keys are needed. Raises ConfigError where the library for keys is not installed."""
+def _callers(
+    services: Services, comparing: ThreadPoolExecutor, exchanging: ThreadPoolExecutor, router: APIRouter
+) -> Callers:
+    """Who a request is from; with the routes by which people log in. Raises ConfigError where the library for keys is
+    not installed."""
     if services.access is None:
-        return NoKeys(), None
+        SessionRoutes(None, None).register(router)
+        return NoKeys()
     settings, clock = services.settings, services.clock
     sessions = Sessions(settings.session_secret, settings.session_lifetime_ms, clock)
-    return Authenticator(services.access, Hasher(), sessions, clock, comparing, services.registry), sessions
+    tokens, issuer = _by_provider(services, sessions, exchanging, router)
+    SessionRoutes(sessions, issuer).register(router)
+    return Authenticator(services.access, Hasher(), sessions, clock, comparing, services.registry, tokens)
+
+
+def _by_provider(
+    services: Services, sessions: Sessions, exchanging: ThreadPoolExecutor, router: APIRouter
+) -> "tuple[Tokens | None, str | None]":
+    """The tokens of the identity provider, and its issuer where people log in by it: the routes for that are there
+    then."""
+    provider, clock = services.provider, services.clock
+    if provider is None:
+        return None, None
+    from api.access.oidc.logins import Logins  # here: the libraries for tokens take 100 ms
+    from api.access.oidc.tokens import Tokens
+    from api.routes.login import LoginRoutes
+
+    settings = provider.settings
+    tokens = Tokens(provider, clock, services.registry)
+    if settings.client is None:
+        return tokens, None
+    logins = Logins(provider, settings.client, sessions, clock, exchanging)
+    LoginRoutes(logins, sessions, settings.of_sessions, Attempts(clock)).register(router)
+    return tokens, settings.issuer
 
 
 def create_worker_app(

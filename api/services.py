@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -13,6 +14,9 @@ from delayline.questions.inquiry import Owners
 from delayline.questions.pending import Full
 from delayline.schedule.rules import Rules
 from mq.contract import Admin, Client
+
+if TYPE_CHECKING:
+    from api.access.oidc.provider import Provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +89,5 @@ class Services:
     access: AccessSource | None = None
     """The rules and the keys; None where everybody may do everything."""
     act_log: ActLog | None = None
+    provider: "Provider | None" = None
+    """The identity provider whose tokens are credentials beside keys, and which may log people in."""

@@ -17,6 +17,7 @@ from cli.options import ConfigPath
 from cli.tables import show_rows
 from delayline.access.acts import Act
 from delayline.access.keys import NOTE_CHARS_MAX, AccessKey, AccessKeys, is_principal, new_token
+from delayline.access.names import OIDC_GROUP
 from delayline.access.rules import read_rules
 from delayline.clock import SystemClock
 from delayline.errors import ConfigError, MalformedDirective
@@ -38,6 +39,10 @@ RulesFile = Annotated[
     Path | None, typer.Option("--file", help="The file of rules; else `access.rules` of the settings.")
 ]
 
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", help="A group of the principal at the identity provider; repeatable.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
@@ -54,12 +59,14 @@ def explain(
     principal: Annotated[str, typer.Argument(help="Who.")],
     act: Annotated[Act, typer.Argument(help="What.")],
     topic: Annotated[str | None, typer.Argument(help="To which topic; without one, to all of them.")] = None,
+    groups: Groups = None,
     file: RulesFile = None,
     config: ConfigPath = None,
 ) -> None:
     """Show which rule allows a principal to do something. Exit code 1 where none does."""
     path = file or _setting("rules", config)
-    rule = read_rules(_read(path), str(path)).deciding(principal, act, topic)
+    names = (principal, *(OIDC_GROUP + one for one in groups or ()))
+    rule = read_rules(_read(path), str(path)).deciding(names, act, topic)
     about = "every topic" if topic is None else topic
     if rule is None:
         raise Failure(f"refused: no rule of {path} allows {principal} to {act} {about}", FAILED)

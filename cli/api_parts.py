@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -16,10 +17,15 @@ from cli.http_limits import api_hosts, api_limits
 from delayline import __version__
 from delayline.clock import Clock
 from delayline.config import Settings
+from delayline.config.oidc import Oidc
+from delayline.errors import ConfigError
 from delayline.names import Names
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import PendingLimits
 from mq.contract import Queue
+
+if TYPE_CHECKING:
+    from api.access.oidc.provider import Provider
 
 
 def services(
@@ -30,6 +36,7 @@ def services(
     registry: CollectorRegistry,
     readiness: Callable[[], tuple[bool, str]],
     access: AccessFiles | None,
+    provider: "Provider | None",
     act_log: ActLog | None,
 ) -> Services:
     """What the HTTP API is handed."""
@@ -43,6 +50,7 @@ def services(
         readiness=readiness,
         full=pending_limits(settings, owners, clock).full,
         access=access,
+        provider=provider,
         act_log=act_log,
     )
 
@@ -64,12 +72,46 @@ def access_files(
     settings: Settings, registry: CollectorRegistry, act_log: ActLog | None
 ) -> Iterator[AccessFiles | None]:
     """Raises ConfigError for a file that cannot be read."""
-    rules, keys = settings.access.rules, settings.access.keys
-    if rules is None or keys is None:
+    if settings.access.rules is None:
         yield None
         return
-    with AccessFiles(rules, keys, registry, None if act_log is None else act_log.notice) as files:
+    notice = None if act_log is None else act_log.notice
+    with AccessFiles(settings.access.rules, settings.access.keys, registry, notice) as files:
         yield files
+
+
+@contextmanager
+def identity_provider(settings: Settings, clock: Clock, registry: CollectorRegistry) -> "Iterator[Provider | None]":
+    """Raises ConfigError for a file that cannot be read, and where the library is not installed. A provider that does
+    not answer is no error: it may start later."""
+    if not settings.access.oidc.issuer:
+        yield None
+        return
+    with open_provider(settings.access.oidc, clock, registry) as provider:
+        yield provider
+
+
+def open_provider(oidc: Oidc, clock: Clock, registry: CollectorRegistry) -> "Provider":
+    """Not started: it asks nothing yet. Raises as `identity_provider` does."""
+    try:
+        from api.access.oidc.claims import OidcClient, OidcSettings  # here: the libraries for tokens take 100 ms
+        from api.access.oidc.exchange import HttpxProvider
+        from api.access.oidc.provider import Provider
+    except ModuleNotFoundError as error:
+        raise ConfigError("access.oidc needs the package joserfc: pip install 'delayline[access]'.") from error
+    secret = oidc.client_secret.get_secret_value()
+    client = OidcClient(oidc.client_id, oidc.redirect_url, oidc.scopes, secret) if oidc.client_id else None
+    found = OidcSettings(
+        issuer=oidc.issuer,
+        audience=oidc.audience,
+        algorithms=oidc.algorithms,
+        principal_claim=oidc.principal_claim,
+        groups_claim=oidc.groups_claim,
+        leeway_ms=oidc.leeway,
+        jwks_url=oidc.jwks_url,
+        client=client,
+    )
+    return Provider(found, HttpxProvider(oidc.cafile, clock), clock, registry)
 
 
 def _api_settings(settings: Settings) -> ApiSettings:

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from api.app import DelaylineApi, create_app, create_worker_app
-from cli.api_parts import access_files, acts, pending_limits, services
+from cli.api_parts import access_files, acts, identity_provider, pending_limits, services
 from cli.data_dir import keep_private, make_private
 from cli.http_limits import api_hosts, api_limits
 from cli.owner_rpc import address_of, all_owners, answering, internal_port
@@ -82,10 +82,11 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
         all_owners(settings, queue, clock, here) as owners,
         acts(settings, queue, clock, registry) as act_log,
         access_files(settings, registry, act_log) as access,
+        identity_provider(settings, clock, registry) as provider,
     ):
         parts: list[WorkerThread | ProxyThread] = [thread]
         ready = partial(readiness_of, queue, parts)
-        handed = services(settings, queue, owners, clock, registry, ready, access, act_log)
+        handed = services(settings, queue, owners, clock, registry, ready, access, provider, act_log)
         app = create_app(handed)
         with _proxying(settings, queue, owners, registry, app, clock, handed.full) as proxying:
             if proxying is not None:
@@ -103,8 +104,9 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
         all_owners(settings, queue, clock) as owners,
         acts(settings, queue, clock, registry) as act_log,
         access_files(settings, registry, act_log) as access,
+        identity_provider(settings, clock, registry) as provider,
     ):
-        handed = services(settings, queue, owners, clock, registry, watch.readiness, access, act_log)
+        handed = services(settings, queue, owners, clock, registry, watch.readiness, access, provider, act_log)
         yield Process(create_app(handed))
 
 

@@ -3,12 +3,16 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from prometheus_client import CollectorRegistry
 
 from cli.options import ConfigPath
 from cli.tables import show_rows
+
+if TYPE_CHECKING:
+    from delayline.config import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Look at the configuration.")
 
@@ -30,13 +34,8 @@ def check(config: ConfigPath = None) -> None:
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
     show_rows(("setting", "value", "from"), describe(settings))
-    if settings.access.rules is not None and settings.access.keys is not None:
-        from api.access.files import AccessFiles
-        from delayline.access.hashing import Hasher
-        from delayline.clock import SystemClock
-
-        AccessFiles(settings.access.rules, settings.access.keys, CollectorRegistry())
-        Hasher()
+    if settings.access.rules is not None:
+        _check_access(settings, settings.access.rules)
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":
@@ -44,6 +43,20 @@ def check(config: ConfigPath = None) -> None:
         from delayline.clock import SystemClock
 
         open_rocketmq(settings, SystemClock()).close()
+
+
+def _check_access(settings: "Settings", rules: Path) -> None:
+    """Raises ConfigError."""
+    from api.access.files import AccessFiles
+    from delayline.access.hashing import Hasher
+
+    AccessFiles(rules, settings.access.keys, CollectorRegistry())
+    Hasher()
+    if settings.access.oidc.issuer:
+        from cli.api_parts import open_provider
+        from delayline.clock import SystemClock
+
+        open_provider(settings.access.oidc, SystemClock(), CollectorRegistry())
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

@@ -115,8 +115,8 @@ def run_process(
     """Until a signal stops it. Raises CannotListen, and whatever ended one of its threads."""
     import api.server
     from delay_service.worker.interpreter import set_up_interpreter
-    from delayline.config import is_loopback
     from delayline.config.checks import KEYS
+    from delayline.http.urls import is_loopback
     from delayline.process import logs
     from delayline.process.tls import read_listener
 

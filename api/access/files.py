@@ -24,6 +24,7 @@ LOOKED_AT_S = 1.0
 """How often a file is looked at. A key that was ended goes on for twice as long, at most."""
 
 FILE_BYTES_MAX = 64 << 20
+NO_KEYS = AccessKeys([])
 
 
 class Watched(Generic[T]):
@@ -90,8 +91,10 @@ class AccessFiles:
     """The rules and the keys of an installation as they are now. A thread of its own looks at the files: they change
     also while no request comes, and a file system may hang."""
 
-    def __init__(self, rules: Path, keys: Path, registry: CollectorRegistry, notice: Notice | None = None) -> None:
-        """`notice` writes down what has changed in them. Raises ConfigError."""
+    def __init__(
+        self, rules: Path, keys: Path | None, registry: CollectorRegistry, notice: Notice | None = None
+    ) -> None:
+        """Without a file of keys there are none. `notice` writes down what has changed. Raises ConfigError."""
         broken = Gauge(
             "delayline_access_file_broken",
             "1 while a file of rules or keys cannot be used, and what was read before stays in force",
@@ -99,7 +102,7 @@ class AccessFiles:
             registry=registry,
         )
         self._rules = Watched(rules, read_rules, broken)
-        self._keys = Watched(keys, AccessKeys.parse, broken)
+        self._keys = None if keys is None else Watched(keys, AccessKeys.parse, broken)
         self._changes = None if notice is None else Changes(notice)
         self._closing = Event()
 
@@ -119,7 +122,8 @@ class AccessFiles:
     def look(self) -> None:
         """Read what has changed."""
         self._rules.look()
-        self._keys.look()
+        if self._keys is not None:
+            self._keys.look()
 
     def _note_changes(self) -> None:
         self.note()
@@ -129,7 +133,8 @@ class AccessFiles:
     def note(self) -> None:
         """Write down what has changed since the last time."""
         if self._changes is not None:
-            self._changes.look(self._rules.in_force, self._keys.in_force, self._keys.content)
+            keys_file = None if self._keys is None else self._keys.in_force
+            self._changes.look(self._rules.in_force, keys_file, self.keys)
 
     @property
     def rules(self) -> AccessRules:
@@ -137,4 +142,4 @@ class AccessFiles:
 
     @property
     def keys(self) -> AccessKeys:
-        return self._keys.content
+        return NO_KEYS if self._keys is None else self._keys.content

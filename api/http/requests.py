@@ -131,11 +131,11 @@ class Query:
     """The query parameters of a request. Every one must be known to the route and stand once: a parameter that is
     accepted and ignored would be a lie."""
 
-    def __init__(self, request: Request, *known: str) -> None:
-        """Raises Refusal."""
+    def __init__(self, request: Request, *known: str, others: bool = False) -> None:
+        """`others` is for what another server makes up, and may add to (RFC 6749, 4.1.2). Raises Refusal."""
         self._given: dict[str, str] = {}
         for name, value in _pairs(request.scope["query_string"]):
-            if name not in known:
+            if name not in known and not others:
                 detail = f"parameters here: {', '.join(known)}" if known else "no parameters are known here"
                 raise refused(INVALID_REQUEST, f"?{name[:100]}", "unknown-parameter", detail)
             if name in self._given:

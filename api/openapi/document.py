@@ -8,7 +8,7 @@ import msgspec
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from api.access import cookies
+from api.access.cookies import SESSION
 from api.http.caller import Open
 from api.http.endpoint import (
     ACT,
@@ -66,12 +66,16 @@ _ANY_OTHER = (
 )
 
 _SCHEMES = {
-    "key": {"type": "http", "scheme": "bearer", "description": "An API key, where `api.auth` is `keys`"},
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, where `api.auth` is `keys`, or a token of `access.oidc.issuer`",
+    },
     "session": {
         "type": "apiKey",
         "in": "cookie",
-        "name": cookies.NAME,
-        "description": f"A session of `POST /v1/session`; over https the cookie is `{cookies.SECURE_NAME}`",
+        "name": SESSION.name,
+        "description": f"A session of `POST /v1/session`; over https the cookie is `{SESSION.secure_name}`",
     },
     "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token", "description": "The session's `csrf_token`"},
 }

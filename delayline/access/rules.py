@@ -7,15 +7,16 @@ A file of them is TOML:
     topics = ["orders.*"]
     acts = ["send", "cancel"]
 
-`*` and `?` stand for other characters, and `["*"]` for every principal, or topic. Every rule names all three, and a
-file has a rule at least, so that half a file is seldom valid. Rules allow and never forbid, so their order means
-nothing, and what no rule allows is refused. The model is Kafka's authorizer without DENY: with it, two rules together
-mean something else than each of them.
+`*` and `?` stand for other characters, and `["*"]` for every principal, or topic. In principals they do not stand for
+the first colon: a name with one comes from an identity provider (`oidc:ann`, `oidc-group:ops`), whose users may not
+choose it so that a rule for keys fits. Every rule names all three, and a file has a rule at least, so that half a
+file is seldom valid. Rules allow and never forbid, so their order means nothing, and what no rule allows is refused.
+The model is Kafka's authorizer without DENY: with it, two rules together mean something else than each of them.
 """
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
@@ -57,9 +58,9 @@ class Rule(NamedTuple):
     acts: frozenset[Act]
     is_of_every_topic: bool
 
-    def allows(self, principal: str, act: Act, topic: str | None) -> bool:
+    def allows(self, names: Sequence[str], act: Act, topic: str | None) -> bool:
         """`topic` is None for what is about no topic, or about all: only a rule of every topic allows that."""
-        if act not in self.acts or not self.principals.match(principal):
+        if act not in self.acts or not any(map(self.principals.match, names)):
             return False
         return self.is_of_every_topic if topic is None else self.topics.match(topic) is not None
 
@@ -71,9 +72,10 @@ class AccessRules:
         self._rules = tuple(rules)
         self.deciding = lru_cache(DECISIONS_KEPT)(self._deciding)
 
-    def _deciding(self, principal: str, act: Act, topic: str | None) -> Rule | None:
-        """The first rule that allows it; None where none does."""
-        return next((rule for rule in self._rules if rule.allows(principal, act, topic)), None)
+    def _deciding(self, names: tuple[str, ...], act: Act, topic: str | None) -> Rule | None:
+        """The first rule that allows it to one of a caller's names: the principal, and its groups; None where none
+        does."""
+        return next((rule for rule in self._rules if rule.allows(names, act, topic)), None)
 
 
 def read_rules(data: bytes, name: str) -> AccessRules:
@@ -100,13 +102,30 @@ def parse_rules(text: str, name: str) -> AccessRules:
 
 
 def _rule(place: str, rule: _RuleIn) -> Rule:
-    return Rule(place, _any_of(rule.principals), _any_of(rule.topics), frozenset(rule.acts), EVERY in rule.topics)
+    return Rule(place, _principals(rule.principals), _any_of(rule.topics), frozenset(rule.acts), EVERY in rule.topics)
 
 
 def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     """A pattern that matches from the beginning to the end. `[` and `]` stand for themselves."""
-    escaped = (re.escape(one).replace(STAR, ".*").replace(MARK, ".") for one in patterns)
-    return re.compile(f"(?:{'|'.join(escaped)})\\Z", re.DOTALL)
+    return _compiled(_wild(one, ".") for one in patterns)
+
+
+def _principals(patterns: Sequence[str]) -> re.Pattern[str]:
+    """The same, in which nothing stands for the first colon of a name but `*` alone."""
+    return _compiled(_wild(one, ".") if one == EVERY else _of_kind(one) for one in patterns)
+
+
+def _of_kind(pattern: str) -> str:
+    kind, colon, rest = pattern.partition(":")
+    return _wild(kind, "[^:]") + colon + _wild(rest, ".")
+
+
+def _wild(pattern: str, any_one: str) -> str:
+    return re.escape(pattern).replace(STAR, f"{any_one}*").replace(MARK, any_one)
+
+
+def _compiled(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(f"(?:{'|'.join(patterns)})\\Z", re.DOTALL)
 
 
 def _lower(sentence: str) -> str:

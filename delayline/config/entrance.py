@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from delayline.config.oidc import Oidc
 from delayline.config.section import Port, Section, default
 from delayline.config.types import Duration, File, HostPatterns, Secret, Size, Switch, durations, sizes
 
@@ -42,7 +43,8 @@ class Api(Section):
 
 
 class Access(Section):
-    """The files that show who may do what, where `api.auth` is `keys`, and who did what; the sessions of people."""
+    """The files that show who may do what, where `api.auth` is `keys`, and who did what; the sessions of people, and
+    the identity provider that may know them."""
 
     rules: File = None
     keys: File = None
@@ -50,3 +52,4 @@ class Access(Section):
     act_topic: Switch = None
     session_secret: Secret = SecretStr("")
     session_lifetime: Annotated[Duration, durations("5m", "30d")] = default("12h")
+    oidc: Oidc = Oidc()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 from prometheus_client import CollectorRegistry
@@ -36,6 +36,9 @@ from delayline.schedule.rules import DAY_MS, Rules
 from mq.contract import AppendRequest
 from mq.local.queue import TOPICS_MAX
 from mq.memory import MemoryQueue
+
+if TYPE_CHECKING:
+    from api.access.oidc.provider import Provider
 
 T = TypeVar("T")
 
@@ -150,6 +153,7 @@ class Api:
         topics_max: int = TOPICS_MAX,
         access: AccessSource | None = None,
         act_log: Path | None = None,
+        provider: "Callable[[ManualClock, CollectorRegistry], Provider] | None" = None,
         act_topic: bool = False,
         **settings: Any,
     ) -> None:
@@ -186,6 +190,7 @@ class Api:
                 readiness=lambda: self.readiness,
                 full=self._why_full,
                 access=access,
+                provider=None if provider is None else provider(self.clock, self.registry),
                 act_log=self._acts(act_log, to_topic=act_topic),
             )
         )

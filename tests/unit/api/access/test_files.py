@@ -27,7 +27,7 @@ class Scene:
         self.files = AccessFiles(self.rules_file, self.keys_file, self.registry)
 
     def may_send(self) -> bool:
-        return self.files.rules.deciding("ann", Act.SEND, "orders") is not None
+        return self.files.rules.deciding(("ann",), Act.SEND, "orders") is not None
 
     def look(self) -> None:
         """Twice: what has changed must stay as it is."""
@@ -154,3 +154,20 @@ def test_at_the_start_each_file_must_be_there(scene: Scene, name: str) -> None:
     scene.rules_file.with_name(name).unlink()
     with pytest.raises(ConfigError, match=f"cannot read .*{name}: No such file"):
         AccessFiles(scene.rules_file, scene.keys_file, CollectorRegistry())
+
+
+def test_without_a_file_of_keys_there_are_none_and_rules_change_as_ever(scene: Scene) -> None:
+    """Where an identity provider knows all clients."""
+    noticed: list[str] = []
+
+    def notice(*, operation: str, source: str, detail: str) -> bool:
+        noticed.append(f"{operation} {Path(source).name}")
+        return True
+
+    scene.files = AccessFiles(scene.rules_file, None, CollectorRegistry(), notice)
+    assert scene.files.keys.all() == []
+    scene.rules_file.write_text(allowing("bob", "send"))
+    scene.look()
+    assert not scene.may_send()
+    scene.files.note()
+    assert noticed == ["fileRead rules.toml"]
