@@ -36,6 +36,10 @@ def check(config: ConfigPath = None) -> None:
     show_rows(("setting", "value", "from"), describe(settings))
     if settings.access.rules is not None:
         _check_access(settings, settings.access.rules)
+    if settings.store.encryption_keys[0]:
+        from cli.queues import data_key_of
+
+        data_key_of(settings)
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":
