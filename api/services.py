@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from api.access.certificates import Naming
 from api.http.act_log import ActLog
 from delayline.access.source import AccessSource
 from delayline.clock import Clock
@@ -53,6 +54,12 @@ class ApiSettings:
     """What the cookies of sessions are signed with; empty makes one up."""
 
     session_lifetime_ms: int = 12 * 3_600_000
+
+    client_names: Naming | None = None
+    """What makes the name of a client from its certificate; None where none are asked for."""
+
+    shows_metrics: bool = True
+    """Whether /metrics is on this port, and not on one of its own."""
 
     keeps_acts: bool = False
     """Whether acts are stored in the topic `<namespace>.operators`."""

@@ -36,6 +36,7 @@ def check(config: ConfigPath = None) -> None:
     show_rows(("setting", "value", "from"), describe(settings))
     if settings.access.rules is not None:
         _check_access(settings, settings.access.rules)
+    _check_certificates(settings)
     if settings.store.encryption_keys[0]:
         from cli.queues import data_key_of
 
@@ -53,14 +54,24 @@ def _check_access(settings: "Settings", rules: Path) -> None:
     """Raises ConfigError."""
     from api.access.files import AccessFiles
     from delayline.access.hashing import Hasher
+    from delayline.process.watched import Watcher
 
-    AccessFiles(rules, settings.access.keys, CollectorRegistry())
+    AccessFiles(rules, settings.access.keys, Watcher(), CollectorRegistry())
     Hasher()
     if settings.access.oidc.issuer:
         from cli.api_parts import open_provider
         from delayline.clock import SystemClock
 
         open_provider(settings.access.oidc, SystemClock(), CollectorRegistry())
+
+
+def _check_certificates(settings: "Settings") -> None:
+    """Raises ConfigError."""
+    from cli.certificates import answering_tls, api_tls, asking_tls, metrics_tls
+    from delayline.process.watched import Watcher
+
+    for read in (api_tls, metrics_tls, answering_tls, asking_tls):
+        read(settings, Watcher())
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

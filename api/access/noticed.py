@@ -38,9 +38,9 @@ class Changes:
         self._keys: AccessKeys | None = None  # as they were last written down
 
     def look(self, rules: InForce, keys_file: InForce | None, keys: AccessKeys) -> None:
-        """Write down what has changed since the last look; at the first one, which files are in force. There may be
-        no file of keys."""
-        for name, digest in (rules, keys_file) if keys_file is not None else (rules,):
+        """Write down what has changed since the last look; at the first one, which files are in force."""
+        files = (rules,) if keys_file is None else (rules, keys_file)
+        for name, digest in files:
             if self._digests.get(name) != digest and self._notice(
                 operation=FILE_READ, source=name, detail=f"sha256 {digest}"
             ):
@@ -48,7 +48,7 @@ class Changes:
         if keys_file is None:
             return
         changes = [] if self._keys is None else list(_between(self._keys, keys))
-        noticed = [self._notice(operation=what, source=keys_file.name, detail=detail) for what, detail in changes]
+        noticed = [self._notice(operation=what, source=files[-1].name, detail=detail) for what, detail in changes]
         if all(noticed):
             self._keys = keys
 
