@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry
 
 from api.http.act_log import ActLog
+from delayline.access.ledger import Ledger, Ledgers
 from delayline.access.source import AccessSource
 from delayline.clock import Clock
 from delayline.http.guard import HttpLimits
@@ -82,3 +83,10 @@ class Services:
     access: AccessSource | None = None
     """The rules and the keys; None where everybody may do everything."""
     act_log: ActLog | None = None
+    quotas: Ledgers | None = None
+    """What principals have used; over HTTP it counts where there is `access`, which knows them."""
+
+    @property
+    def http_ledger(self) -> Ledger | None:
+        """None where no quota counts over HTTP."""
+        return None if self.access is None or self.quotas is None else self.quotas.http

@@ -4,19 +4,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
-from api.access.files import AccessFiles
+from api.access.files import AccessFiles, RulesFile
 from api.app import TOPICS_REMEMBERED
 from api.http.act_log import ActLog
 from api.services import ApiSettings, Services
 from cli.http_limits import api_hosts, api_limits
 from delayline import __version__
+from delayline.access.ledger import Ledgers
+from delayline.access.rules import AccessRules, read_quotas, read_rules
 from delayline.clock import Clock
 from delayline.config import Settings
+from delayline.config.checks import KEYS
+from delayline.process import logs
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import PendingLimits
 from mq.contract import Queue
+
+log = logs.get(__name__)
+
+NOT_ROCKETMQ = "quotas do not count in the RocketMQ proxy: what its clients send is not limited"
 
 
 def services(
@@ -27,6 +35,7 @@ def services(
     registry: CollectorRegistry,
     readiness: Callable[[], tuple[bool, str]],
     access: AccessFiles | None,
+    quotas: Ledgers | None,
 ) -> Services:
     """What the HTTP API is handed. Raises ConfigError."""
     path = settings.access.act_log
@@ -40,6 +49,7 @@ def services(
         readiness=readiness,
         full=pending_limits(settings, owners, clock).full,
         access=access,
+        quotas=quotas,
         act_log=None if path is None else ActLog(path, clock, registry),
     )
 
@@ -53,6 +63,43 @@ def access_files(settings: Settings, registry: CollectorRegistry) -> Iterator[Ac
         return
     with AccessFiles(rules, keys, registry) as files:
         yield files
+
+
+@contextmanager
+def ledgers(
+    settings: Settings, access: AccessFiles | None, registry: CollectorRegistry, clock: Clock
+) -> Iterator[Ledgers | None]:
+    """What principals use of their quotas; None where there is no file that could have some. Raises ConfigError."""
+    if access is not None:
+        yield _opened(settings, access, registry, clock)
+        return
+    if settings.access.rules is None:
+        yield None
+        return
+    with RulesFile(settings.access.rules, quotas_reader(settings), registry) as file:
+        yield _opened(settings, file, registry, clock)
+
+
+def quotas_reader(settings: Settings) -> Callable[[bytes, str], AccessRules]:
+    """Of a process that knows no keys. Where others do, the file has their rules."""
+    return read_rules if settings.api.auth == KEYS else read_quotas
+
+
+def _opened(
+    settings: Settings, source: AccessFiles | RulesFile, registry: CollectorRegistry, clock: Clock
+) -> Ledgers:
+    opened = Ledgers(lambda: source.rules, clock, registry)
+    if settings.proxy.rocketmq.port:
+        uncounted = Gauge(
+            "delayline_quota_uncounted",
+            "1: there are quotas, and an entrance that counts nothing",
+            ["entrance"],
+            registry=registry,
+        )
+        uncounted.labels("rocketmq").set_function(lambda: bool(opened.quotas))
+        if opened.quotas:
+            log.warning(NOT_ROCKETMQ)
+    return opened
 
 
 def _api_settings(settings: Settings) -> ApiSettings:

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from api.app import DelaylineApi, create_app, create_worker_app
-from cli.api_parts import access_files, pending_limits, services
+from cli.api_parts import access_files, ledgers, pending_limits, services
 from cli.data_dir import keep_private, make_private
 from cli.http_limits import api_hosts, api_limits
 from cli.owner_rpc import address_of, all_owners, answering, internal_port
@@ -29,6 +29,7 @@ from delay_service.worker.metrics import WorkerMetrics
 from delay_service.worker.settings import WorkerSettings
 from delay_service.worker.timer_metrics import TimerMetrics
 from delayline import __version__
+from delayline.access.ledger import Ledgers
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.names import Names
@@ -80,11 +81,14 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
         _asked_worker(settings, registry, clock, accept_loss=accept_loss) as (queue, thread, here, listener),
         all_owners(settings, queue, clock, here) as owners,
         access_files(settings, registry) as access,
+        ledgers(settings, access, registry, clock) as quotas,
     ):
         parts: list[WorkerThread | ProxyThread] = [thread]
-        handed = services(settings, queue, owners, clock, registry, lambda: readiness_of(queue, parts), access)
+        handed = services(
+            settings, queue, owners, clock, registry, lambda: readiness_of(queue, parts), access, quotas
+        )
         app = create_app(handed)
-        with _proxying(settings, queue, owners, registry, app, clock, handed.full) as proxying:
+        with _proxying(settings, queue, owners, registry, app, clock, handed.full, quotas) as proxying:
             if proxying is not None:
                 parts.append(proxying)
             yield Process(app, thread, proxying, listener)
@@ -99,8 +103,10 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
         Watch(queue) as watch,
         all_owners(settings, queue, clock) as owners,
         access_files(settings, registry) as access,
+        ledgers(settings, access, registry, clock) as quotas,
     ):
-        yield Process(create_app(services(settings, queue, owners, clock, registry, watch.readiness, access)))
+        handed = services(settings, queue, owners, clock, registry, watch.readiness, access, quotas)
+        yield Process(create_app(handed))
 
 
 @contextmanager
@@ -133,12 +139,16 @@ def _asked_worker(
 @contextmanager
 def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     """A proxy, and a port for health and metrics. Raises QueueError, ConfigError, CannotListen."""
-    with held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
-        registry = _registry()
+    registry = _registry()
+    with (
+        held(open_queue(settings, clock)) as queue,
+        all_owners(settings, queue, clock) as owners,
+        ledgers(settings, None, registry, clock) as quotas,
+    ):
         readiness: list[Callable[[], tuple[bool, str]]] = []
         app = _worker_app(settings, registry, lambda: readiness[0]())
         full = pending_limits(settings, owners, clock).full
-        with _proxying(settings, queue, owners, registry, app, clock, full) as proxying:
+        with _proxying(settings, queue, owners, registry, app, clock, full, quotas) as proxying:
             assert proxying is not None, "the command checks that there is a port"
             readiness.append(proxying.readiness)
             yield Process(app, proxy=proxying)
@@ -153,13 +163,14 @@ def _proxying(
     app: DelaylineApi,
     clock: Clock,
     full: Full,
+    quotas: Ledgers | None,
 ) -> "Iterator[ProxyThread | None]":
     """A proxy where the settings have a port for it."""
     if not is_wanted(settings):
         yield None
         return
     metrics = app.metrics
-    shared = Shared(queue, owners, registry, metrics.accepted, metrics.unheeded, clock, full)
+    shared = Shared(queue, owners, registry, metrics.accepted, metrics.unheeded, clock, full, quotas)
     thread = proxy(settings, shared)
     thread.start()
     try:

@@ -3,12 +3,16 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from prometheus_client import CollectorRegistry
 
 from cli.options import ConfigPath
 from cli.tables import show_rows
+
+if TYPE_CHECKING:
+    from delayline.config import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Look at the configuration.")
 
@@ -33,10 +37,11 @@ def check(config: ConfigPath = None) -> None:
     if settings.access.rules is not None and settings.access.keys is not None:
         from api.access.files import AccessFiles
         from delayline.access.hashing import Hasher
-        from delayline.clock import SystemClock
 
         AccessFiles(settings.access.rules, settings.access.keys, CollectorRegistry())
         Hasher()
+    if settings.access.rules is not None:
+        _check_quotas(settings, settings.access.rules)
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":
@@ -44,6 +49,16 @@ def check(config: ConfigPath = None) -> None:
         from delayline.clock import SystemClock
 
         open_rocketmq(settings, SystemClock()).close()
+
+
+def _check_quotas(settings: "Settings", path: Path) -> None:
+    """Raises ConfigError."""
+    from api.access.files import RulesFile
+    from cli.api_parts import NOT_ROCKETMQ, quotas_reader
+
+    quotas = RulesFile(path, quotas_reader(settings), CollectorRegistry()).rules.quotas
+    if quotas and settings.proxy.rocketmq.port:
+        typer.echo(f"{path}: {NOT_ROCKETMQ}.")
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

@@ -1,5 +1,6 @@
 """The files of rules and keys, read again when they change."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -84,20 +85,21 @@ class Watched(Generic[T]):
         return self._read(data, str(self._path))
 
 
-class AccessFiles:
-    """The rules and the keys of an installation as they are now. A thread of its own looks at the files: they change
-    also while no request comes, and a file system may hang."""
+def broken_files(registry: CollectorRegistry) -> Gauge:
+    """What `Watched` reports to. One for a registry."""
+    return Gauge(
+        "delayline_access_file_broken",
+        "1 while a file of rules or keys cannot be used, and what was read before stays in force",
+        ["file"],
+        registry=registry,
+    )
 
-    def __init__(self, rules: Path, keys: Path, registry: CollectorRegistry) -> None:
-        """Raises ConfigError."""
-        broken = Gauge(
-            "delayline_access_file_broken",
-            "1 while a file of rules or keys cannot be used, and what was read before stays in force",
-            ["file"],
-            registry=registry,
-        )
-        self._rules = Watched(rules, read_rules, broken)
-        self._keys = Watched(keys, AccessKeys.parse, broken)
+
+class WatchedFiles(ABC):
+    """Files as they are now. A thread of its own looks at them: they change also while no request comes, and a file
+    system may hang."""
+
+    def __init__(self) -> None:
         self._closing = Event()
 
     def __enter__(self) -> Self:
@@ -111,8 +113,22 @@ class AccessFiles:
         while not self._closing.wait(LOOKED_AT_S):
             self.look()
 
+    @abstractmethod
     def look(self) -> None:
         """Read what has changed."""
+
+
+class AccessFiles(WatchedFiles):
+    """The rules and the keys of an installation."""
+
+    def __init__(self, rules: Path, keys: Path, registry: CollectorRegistry) -> None:
+        """Raises ConfigError."""
+        super().__init__()
+        broken = broken_files(registry)
+        self._rules = Watched(rules, read_rules, broken)
+        self._keys = Watched(keys, AccessKeys.parse, broken)
+
+    def look(self) -> None:
         self._rules.look()
         self._keys.look()
 
@@ -123,3 +139,20 @@ class AccessFiles:
     @property
     def keys(self) -> AccessKeys:
         return self._keys.content
+
+
+class RulesFile(WatchedFiles):
+    """The quotas for a process that knows no keys. The file has them alone where nothing in the installation decides
+    by rules (`read_quotas`)."""
+
+    def __init__(self, path: Path, read: Callable[[bytes, str], AccessRules], registry: CollectorRegistry) -> None:
+        """Raises ConfigError."""
+        super().__init__()
+        self._rules = Watched(path, read, broken_files(registry))
+
+    def look(self) -> None:
+        self._rules.look()
+
+    @property
+    def rules(self) -> AccessRules:
+        return self._rules.content

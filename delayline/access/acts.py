@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Act(StrEnum):
-    """An act, by the word that rules have for it. Each is about a topic, but for `METRICS`."""
+    """An act, by the word that rules have for it. Each is about a topic, but for `METRICS` and `ADMIN`."""
 
     SEND = "send"
     READ = "read"  # that messages wait, when they are due, how they ended: nothing of what they hold
@@ -14,3 +14,4 @@ class Act(StrEnum):
     CONTROL = "control"  # pause, resume, purge, redrive, skip
     TOPICS = "topics"  # make and delete
     METRICS = "metrics"
+    ADMIN = "admin"  # see who did what, and quotas

@@ -48,6 +48,12 @@ class Schedule(msgspec.Struct, frozen=True):
     def repeats(self) -> bool:
         return self.terms is not None and self.terms.series is not None
 
+    @property
+    def times(self) -> int | None:
+        """How often it is delivered; None: without end."""
+        series = None if self.terms is None else self.terms.series
+        return 1 if series is None else series.times_left
+
 
 class Immediate(msgspec.Struct, frozen=True):
     """No delay was asked for: the record belongs in the target topic straight away."""

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.http.act_log import ActLog
 from api.services import ApiSettings, Services
+from delayline.access.ledger import Ledgers
 from delayline.access.source import AccessSource
 from delayline.buffer.outcome import Outcome
 from delayline.clock import ManualClock
@@ -159,6 +160,7 @@ class Api:
         self.registry = CollectorRegistry()
         self.readiness = (True, "ready")
         self.full: set[str] = set()
+        self.pending: dict[str, int] = {}
         self.room: dict[str, int] = {}
         self.full_of_repeats: set[str] = set()
         self.app = create_app(
@@ -184,11 +186,14 @@ class Api:
                 readiness=lambda: self.readiness,
                 full=self._why_full,
                 access=access,
+                quotas=None if access is None else Ledgers(lambda: access.rules, self.clock, self.registry),
                 act_log=None if act_log is None else ActLog(act_log, self.clock, self.registry),
             )
         )
 
-    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0, pending_max: int | None = None) -> str | None:
+        if pending_max is not None:
+            return f"{topic} is full" if self.pending.get(topic, 0) + adds > pending_max else None
         if adds > self.room.get(topic, 0 if topic in self.full else adds):
             return f"{topic} is full"
         return f"{topic} is full of repeats" if repeats and topic in self.full_of_repeats else None

@@ -8,9 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.access import files
-from api.access.files import AccessFiles
+from api.access.files import AccessFiles, RulesFile
 from delayline.access.acts import Act
 from delayline.access.keys import AccessKey, AccessKeys
+from delayline.access.rules import read_quotas
 from delayline.errors import ConfigError
 from tests.acceptance.asking import wait_for
 from tests.unit.api.access.held import QUICK, allowing
@@ -50,6 +51,22 @@ def test_a_file_is_read_again_once_it_stays_as_it_is(scene: Scene) -> None:
     assert scene.may_send()
     scene.files.look()
     assert not scene.may_send()
+
+
+def test_quotas_alone_are_read_again_and_a_rule_among_them_changes_nothing(tmp_path: Path) -> None:
+    path, registry = tmp_path / "rules.toml", CollectorRegistry()
+    path.write_text("[[quota]]\nprincipals = ['ann']\nrequests_per_second = 1\n")
+    file = RulesFile(path, read_quotas, registry)
+    another = "[[quota]]\nprincipals = ['ann']\nrequests_per_second = 2\n"
+    for text in (another, allowing("ann", "send")):
+        path.write_text(text)
+        for _ in range(2):
+            file.look()
+        quota = file.rules.quota_of("ann")
+        assert quota is not None
+        assert quota.requests is not None
+        assert quota.requests.per_s == 2
+    assert registry.get_sample_value("delayline_access_file_broken", {"file": "rules.toml"}) == 1
 
 
 def test_a_file_that_is_written_bit_by_bit_is_not_read_in_between(scene: Scene) -> None:
