@@ -29,10 +29,12 @@ from api.http.routing import PlainRoute
 from api.http.sending_path import SendingPath
 from api.metrics import Metrics
 from api.openapi import document as openapi
+from api.reading.acts import Acts
 from api.reading.dead_letters import DeadLetters
 from api.reading.follow import Closing, Followers, Streams
 from api.reading.reader import Reader
 from api.reading.survey import Survey
+from api.routes.acts import ActRoutes
 from api.routes.bulk import BulkRoutes
 from api.routes.console import ConsoleRoutes
 from api.routes.controls import ControlRoutes
@@ -166,6 +168,8 @@ def create_app(services: Services) -> DelaylineApi:
     InstallationRoutes(services, topics, survey, metrics.unheeded).register(app.router)
     dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)
     DeadRoutes(services, topics, sender, validator, dead, quotas).register(app.router)
+    acts = Acts(services.client, services.admin, Names(settings.namespace).operators)
+    ActRoutes(services, topics, acts).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
     SessionRoutes(sessions).register(app.router)
     QuotaRoutes(services).register(app.router)

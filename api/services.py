@@ -51,6 +51,9 @@ class ApiSettings:
 
     session_lifetime_ms: int = 12 * 3_600_000
 
+    keeps_acts: bool = False
+    """Whether acts are stored in the topic `<namespace>.operators`."""
+
     hosts: Sequence[str] = ()
     """Names under which clients reach it, besides localhost and IP addresses; `*` and `?` stand for others."""
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
+from cli.acts_commands import acts
 from cli.failure import FAILED, NOT_FOUND, USAGE, Failure
 from cli.options import ConfigPath
 from cli.tables import show_rows
@@ -25,7 +26,9 @@ from delayline.times import format_moment, parse_duration_ms
 KEYS_MODE = 0o600
 COLUMNS = ("id", "principal", "made", "expires", "note")
 
-group = typer.Typer(no_args_is_help=True, help="Who may do what, and the keys by which clients are known.")
+group = typer.Typer(
+    no_args_is_help=True, help="Who may do what, who did it, and the keys by which clients are known."
+)
 keys = typer.Typer(no_args_is_help=True, help="Make, list and end keys, in the file of `access.keys`.")
 
 KeysFile = Annotated[
@@ -40,6 +43,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     group.command()(explain)
     group.command()(quota)
+    group.command()(acts)
     keys.command()(create)
     keys.command("list")(list_keys)
     keys.command()(end)

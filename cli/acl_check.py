@@ -46,7 +46,7 @@ def ask(settings: Settings, queue: KafkaQueue, topics: Sequence[str], *, is_own:
     if not is_own:
         return Reported(bindings, {})
     names = Names(settings.namespace)
-    mine = [names.audit, names.dead, names.cursor]
+    mine = [names.audit, names.dead, names.operators, names.cursor]
     looked_at = [*mine, *(name for topic in topics[:TOPICS_MAX] for name in (topic, names.buffer(topic)))]
     groups = [queue.settings.group, queue.settings.reconcile_group]
     found = {

@@ -1,6 +1,7 @@
 """What the HTTP API of a process is handed, as its settings describe it."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -9,6 +10,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from api.access.files import AccessFiles, RulesFile
 from api.app import TOPICS_REMEMBERED
 from api.http.act_log import ActLog
+from api.http.act_stores import ActFile, ActStore, ActTopic
 from api.services import ApiSettings, Services
 from cli.http_limits import api_hosts, api_limits
 from delayline import __version__
@@ -17,6 +19,7 @@ from delayline.access.rules import AccessRules, read_quotas, read_rules
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.config.checks import KEYS
+from delayline.names import Names
 from delayline.process import logs
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import PendingLimits
@@ -35,10 +38,10 @@ def services(
     registry: CollectorRegistry,
     readiness: Callable[[], tuple[bool, str]],
     access: AccessFiles | None,
+    act_log: ActLog | None,
     quotas: Ledgers | None,
 ) -> Services:
-    """What the HTTP API is handed. Raises ConfigError."""
-    path = settings.access.act_log
+    """What the HTTP API is handed."""
     return Services(
         settings=_api_settings(settings),
         client=queue,
@@ -49,19 +52,33 @@ def services(
         readiness=readiness,
         full=pending_limits(settings, owners, clock).full,
         access=access,
+        act_log=act_log,
         quotas=quotas,
-        act_log=None if path is None else ActLog(path, clock, registry),
     )
 
 
 @contextmanager
-def access_files(settings: Settings, registry: CollectorRegistry) -> Iterator[AccessFiles | None]:
+def acts(settings: Settings, queue: Queue, clock: Clock, registry: CollectorRegistry) -> Iterator[ActLog | None]:
+    """Where who did what is written down; None where it is not. Raises ConfigError."""
+    path, stores = settings.access.act_log, list[ActStore]()
+    with ThreadPoolExecutor(1, thread_name_prefix="acts") as threads:
+        if path is not None:
+            stores.append(ActFile(path))
+        if settings.keeps_acts:
+            stores.append(ActTopic(queue, queue, Names(settings.namespace).operators, threads))
+        yield ActLog(stores, clock, registry) if stores else None
+
+
+@contextmanager
+def access_files(
+    settings: Settings, registry: CollectorRegistry, act_log: ActLog | None
+) -> Iterator[AccessFiles | None]:
     """Raises ConfigError for a file that cannot be read."""
     rules, keys = settings.access.rules, settings.access.keys
     if rules is None or keys is None:
         yield None
         return
-    with AccessFiles(rules, keys, registry) as files:
+    with AccessFiles(rules, keys, registry, None if act_log is None else act_log.notice) as files:
         yield files
 
 
@@ -118,6 +135,7 @@ def _api_settings(settings: Settings) -> ApiSettings:
         hosts=api_hosts(settings, settings.api.host),
         session_secret=settings.access.session_secret.get_secret_value().encode(),
         session_lifetime_ms=settings.access.session_lifetime,
+        keeps_acts=settings.keeps_acts,
         is_delay_enabled=settings.is_delay_enabled,
         refuse_unknown=settings.delay.unknown == "refuse",
         rules=settings.rules(),

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
@@ -11,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from api.app import DelaylineApi, create_app, create_worker_app
-from cli.api_parts import access_files, ledgers, pending_limits, services
+from cli.api_parts import access_files, acts, ledgers, pending_limits, services
 from cli.data_dir import keep_private, make_private
 from cli.http_limits import api_hosts, api_limits
 from cli.owner_rpc import address_of, all_owners, answering, internal_port
@@ -80,13 +81,13 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
     with (
         _asked_worker(settings, registry, clock, accept_loss=accept_loss) as (queue, thread, here, listener),
         all_owners(settings, queue, clock, here) as owners,
-        access_files(settings, registry) as access,
+        acts(settings, queue, clock, registry) as act_log,
+        access_files(settings, registry, act_log) as access,
         ledgers(settings, access, registry, clock) as quotas,
     ):
         parts: list[WorkerThread | ProxyThread] = [thread]
-        handed = services(
-            settings, queue, owners, clock, registry, lambda: readiness_of(queue, parts), access, quotas
-        )
+        ready = partial(readiness_of, queue, parts)
+        handed = services(settings, queue, owners, clock, registry, ready, access, act_log, quotas)
         app = create_app(handed)
         with _proxying(settings, queue, owners, registry, app, clock, handed.full, quotas) as proxying:
             if proxying is not None:
@@ -102,10 +103,11 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
         held(open_queue(settings, clock)) as queue,
         Watch(queue) as watch,
         all_owners(settings, queue, clock) as owners,
-        access_files(settings, registry) as access,
+        acts(settings, queue, clock, registry) as act_log,
+        access_files(settings, registry, act_log) as access,
         ledgers(settings, access, registry, clock) as quotas,
     ):
-        handed = services(settings, queue, owners, clock, registry, watch.readiness, access, quotas)
+        handed = services(settings, queue, owners, clock, registry, watch.readiness, access, act_log, quotas)
         yield Process(create_app(handed))
 
 

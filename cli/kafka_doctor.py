@@ -8,7 +8,7 @@ from cli.findings import TOPICS_MAX, Finding, left_out, no_answer
 from cli.kafka_acls import Need, default_principal, needs
 from cli.kafka_rights import OWN, ROLES, TARGETS, operations
 from delayline.config import Settings
-from mq.contract import ClockOffset
+from mq.clock_offset import ClockOffset
 from mq.errors import QueueError, TopicUnknown
 from mq.kafka.admin.buffers import Change
 from mq.kafka.admin.cluster import Described

@@ -30,8 +30,8 @@ class Right(NamedTuple):
 
 
 RIGHTS = (
-    Right(OWN, "Read", ROLES, "what waits, cursors, audit, dead letters; states of producers"),
-    Right(OWN, "Write", SERVE, "what waits, cursors, audit, dead letters"),
+    Right(OWN, "Read", ROLES, "what waits, cursors, audit, dead letters, acts; states of producers"),
+    Right(OWN, "Write", SERVE, "what waits, cursors, audit, dead letters, acts"),
     Right(OWN, "Create", SERVE, "topics that are missing, unless `mq.topics_create` is off"),
     Right(OWN, "AlterConfigs", SERVE, "settings that were altered by hand are repaired within half a minute"),
     Right(OWN, "Alter", SERVE, "partitions are added to a buffer when its topic has grown"),

@@ -58,6 +58,11 @@ class Names:
         return f"{self.namespace}.audit"
 
     @property
+    def operators(self) -> str:
+        """Who did what."""
+        return f"{self.namespace}.operators"
+
+    @property
     def cursor(self) -> str:
         """Where queues whose consumer groups can be forgotten keep the cursors a second time; compacted."""
         return f"{self.namespace}.cursor"

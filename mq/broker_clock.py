@@ -17,7 +17,7 @@ from math import inf
 from threading import Lock
 
 from delayline.clock import Clock
-from mq.contract import ClockOffset
+from mq.clock_offset import ClockOffset
 
 WINDOW_S = 30.0
 MEASURE_S = 5.0

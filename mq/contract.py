@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 from delayline.buffer.cursor import Cursor
 from delayline.records.message import Shard
 from delayline.schedule.rules import Rules
+from mq.clock_offset import ClockOffset
 
 HEADER_ROOM_BYTES = 4096
 """More than our headers: id and origin (512 each at most), a dead letter's reason (200), topic (249), and times."""
@@ -106,22 +107,6 @@ class Unreadable(NamedTuple):
 
 
 Event = Assigned | Revoked | Lost | Fetched | OutOfRange | Unreadable
-
-
-class ClockOffset(NamedTuple):
-    """By how much our clock is ahead of a broker's, at least and at most; negative where it is behind."""
-
-    broker: str
-    least_ms: int
-    most_ms: int
-
-    @property
-    def middle_ms(self) -> float:
-        return (self.least_ms + self.most_ms) / 2
-
-    def beyond(self, skew_max_ms: int) -> bool:
-        """Whether the clocks differ by more than `skew_max_ms` beyond doubt."""
-        return self.least_ms > skew_max_ms or self.most_ms < -skew_max_ms
 
 
 class Source(Protocol):
@@ -330,6 +315,9 @@ class Admin(Protocol):
         """Delete a topic of users, what was delivered into it, and its buffer. Raises TopicBusy where messages may
         wait there (by the committed cursors, which follow within a second), TopicUnknown, NotDoneHere,
         QueueUnavailable."""
+
+    def ensure_own(self) -> None:
+        """The installation's own topics, made where they are missing. Raises TopicUnknown, QueueUnavailable."""
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         """The buffer topic of the target topic `name`, with as many partitions. Where it is made now and `rules` are

@@ -15,7 +15,7 @@ import pytest
 
 from api.http.idempotency import KEY_CHARS_MAX
 from api.http.requests import QUERY_BYTES_MAX
-from api.reading.dead_letters import LOOKED_MAX
+from api.reading.own_topic import LOOKED_MAX
 from api.reading.reader import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 from api.routes import bulk, dead, finding, managing, records
 from api.sending.drafts import HEADERS_MAX, KEY_BYTES_MAX

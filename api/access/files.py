@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from threading import Event
 from typing import Generic, Self, TypeVar
@@ -9,6 +10,7 @@ from typing import Generic, Self, TypeVar
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
+from api.access.noticed import Changes, InForce, Notice
 from delayline.access.keys import AccessKeys
 from delayline.access.rules import AccessRules, read_rules
 from delayline.errors import ConfigError
@@ -38,7 +40,7 @@ class Watched(Generic[T]):
         self._is_broken = False
         self._used: Look | None = self._looked()
         self._seen: Look | None = self._used
-        self.content = self._read_now()
+        self.content, self.in_force = self._read_now()
 
     def look(self) -> None:
         """Read it anew where it has changed, and then stayed as it is from one look to the next: a file that is just
@@ -47,7 +49,7 @@ class Watched(Generic[T]):
             seen, self._seen = self._seen, self._looked()
             if self._seen == self._used or self._seen != seen:
                 return
-            self.content = self._read_now()
+            self.content, self.in_force = self._read_now()
             self._used = self._seen
         except ConfigError as error:
             self._used = self._seen = None  # tried again, also where it comes back just as it was
@@ -73,7 +75,7 @@ class Watched(Generic[T]):
         except OSError as error:
             raise ConfigError(f"cannot read {self._path}: {error.strerror}.") from error
 
-    def _read_now(self) -> T:
+    def _read_now(self) -> tuple[T, InForce]:
         """Raises ConfigError."""
         try:
             with self._path.open("rb") as file:
@@ -82,7 +84,7 @@ class Watched(Generic[T]):
             raise ConfigError(f"cannot read {self._path}: {error.strerror}.") from error
         if len(data) > FILE_BYTES_MAX:
             raise ConfigError(f"{self._path} has more than {FILE_BYTES_MAX} bytes.")
-        return self._read(data, str(self._path))
+        return self._read(data, str(self._path)), InForce(str(self._path), sha256(data).hexdigest())
 
 
 def broken_files(registry: CollectorRegistry) -> Gauge:
@@ -121,16 +123,33 @@ class WatchedFiles(ABC):
 class AccessFiles(WatchedFiles):
     """The rules and the keys of an installation."""
 
-    def __init__(self, rules: Path, keys: Path, registry: CollectorRegistry) -> None:
-        """Raises ConfigError."""
+    def __init__(self, rules: Path, keys: Path, registry: CollectorRegistry, notice: Notice | None = None) -> None:
+        """`notice` writes down what has changed in them. Raises ConfigError."""
         super().__init__()
         broken = broken_files(registry)
         self._rules = Watched(rules, read_rules, broken)
         self._keys = Watched(keys, AccessKeys.parse, broken)
+        self._changes = None if notice is None else Changes(notice)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        if self._changes is not None:  # apart: while nothing can be written down, a key still ends
+            threads.lasting("access-changes", self._note_changes, self._closing).start()
+        return self
 
     def look(self) -> None:
         self._rules.look()
         self._keys.look()
+
+    def _note_changes(self) -> None:
+        self.note()
+        while not self._closing.wait(LOOKED_AT_S):
+            self.note()
+
+    def note(self) -> None:
+        """Write down what has changed since the last time."""
+        if self._changes is not None:
+            self._changes.look(self._rules.in_force, self._keys.in_force, self._keys.content)
 
     @property
     def rules(self) -> AccessRules:

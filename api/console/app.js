@@ -11,6 +11,7 @@ import { setUpTheme, setUpZone } from "./settings.js";
 import { deadView } from "./views/dead.js";
 import { messageView } from "./views/message.js";
 import { messagesView } from "./views/messages.js";
+import { operatorsView } from "./views/operators.js";
 import { quotasView } from "./views/quotas.js";
 import { sendView } from "./views/send.js";
 import { topicView } from "./views/topic.js";
@@ -23,6 +24,7 @@ const VIEWS = [
   [/^messages$/, "messages", messagesView],
   [/^messages\/([^/]+)$/, "messages", messageView],
   [/^send$/, "send", sendView],
+  [/^operators$/, "operators", operatorsView],
   [/^quotas$/, "quotas", quotasView],
 ];
 

@@ -15,6 +15,7 @@ from api.http.caller import CALLER, Caller, Open, check, check_known
 from api.http.endpoint import Endpoint
 from api.http.requests import check_act
 from delayline.access.acts import Act
+from delayline.errors import MalformedMessageId
 from delayline.records.message import MessageId, OperationId
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -53,7 +54,7 @@ def plain_app(handler: Handler, endpoint: Endpoint, *, is_act: bool) -> ASGIApp:
         await response(scope, receive, send)
 
     async def _logged(scope: Scope, request: Request, log: ActLog) -> Response:
-        with log.logging(scope, endpoint.id) as answered:
+        async with log.logging(scope, endpoint.id, _named_topic(scope["path_params"])) as answered:
             _check_right(scope, endpoint)
             response = await handler(request)
             answered.status = response.status_code
@@ -78,6 +79,14 @@ def _topic(path_params: Mapping[str, str]) -> str | None:
     return (
         path_params.get("topic") if text is None else (OperationId.parse(text) or MessageId.parse(text)).shard.topic
     )
+
+
+def _named_topic(path_params: Mapping[str, str]) -> str | None:
+    """The same, None also where the path is malformed."""
+    try:
+        return _topic(path_params)
+    except MalformedMessageId:
+        return None
 
 
 def add_route(router: APIRouter, method: str, path: str, handler: Handler, endpoint: Endpoint) -> None:

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from api.bodies.acts import CancelIn, CancelOut, FilterIn
 from api.bulk import BulkCancel
+from api.http.act_log import about_topic
 from api.http.answers import json_answer
 from api.http.caller import caller_of, check
 from api.http.decoding import decode
@@ -57,6 +58,7 @@ class BulkRoutes:
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         asked = decode(_CANCEL, body)
         topic, query = asked.filter.topic, _query(asked.filter)
+        about_topic(request, topic)
         check(caller_of(request), Act.CANCEL, topic)
         self._topics.check_users(topic)
         if self._running >= AT_ONCE_MAX:

@@ -28,7 +28,7 @@ class SendQuotas:
         if account is None or not directives or not account.quota.bounds_schedules:
             return
         schedule = self._validator.schedule(directives, now_ms)
-        if schedule.terms is not None and schedule.terms.retry is not None:
+        if schedule.retries is not None:
             return
         try:
             account.check_schedule(schedule.due_ms - now_ms, schedule.times)

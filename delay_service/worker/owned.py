@@ -21,7 +21,7 @@ from delay_service.core.shard import Shard
 from delay_service.core.takeover import Accepted
 from delayline.records.message import Key
 from delayline.records.message import Shard as ShardId
-from mq.contract import ClockOffset
+from mq.clock_offset import ClockOffset
 from store.index import Buckets, ShardIndex
 
 BACKOFF_FIRST_S = 1.0

@@ -34,8 +34,8 @@ _NO_KAFKA_PROXY = _all_of(KafkaProxy.path, KafkaProxy(), "the Kafka proxy stands
 _NO_ROCKETMQ_PROXY = _all_of(RocketmqProxy.path, RocketmqProxy(), "the RocketMQ proxy stands before RocketMQ brokers")
 
 _OF_KEYS = _all_of("access", Access(), f'it has a meaning with api.auth = "{KEYS}" only')
-_NO_ACCESS: Only = {key: only for key, only in _OF_KEYS.items() if key != "access.act_log"}
-"""Acts are written down without keys, too."""
+_NO_ACCESS: Only = {key: only for key, only in _OF_KEYS.items() if key not in ("access.act_log", "access.act_topic")}
+"""Acts may be written down without keys, too."""
 
 EMBEDDED: Only = {
     "mq.bootstrap_servers": ("", "the embedded queue has no servers"),

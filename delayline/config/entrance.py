@@ -6,7 +6,7 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from delayline.config.section import Port, Section, default
-from delayline.config.types import Duration, File, HostPatterns, Secret, Size, durations, sizes
+from delayline.config.types import Duration, File, HostPatterns, Secret, Size, Switch, durations, sizes
 
 
 class Api(Section):
@@ -47,5 +47,6 @@ class Access(Section):
     rules: File = None
     keys: File = None
     act_log: File = None
+    act_topic: Switch = None
     session_secret: Secret = SecretStr("")
     session_lifetime: Annotated[Duration, durations("5m", "30d")] = default("12h")

@@ -102,6 +102,12 @@ class Settings(Section):
             raise PydanticCustomError("setting", "{message}", {"message": message})
         return self
 
+    @property
+    def keeps_acts(self) -> bool:
+        """Whether who did what goes to the topic `<namespace>.operators`: by itself where callers are known."""
+        chosen = self.access.act_topic
+        return not self.api.auth.startswith("none") if chosen is None else chosen
+
     def retention_for(self, topic: str) -> TopicRule:
         """What holds for how long, and how much, the topic keeps."""
         own = f"{self.namespace}."

@@ -148,9 +148,9 @@ def _check_folder(folder: object) -> object:
     return folder
 
 
-def _no_file(file: object) -> object:
-    """An empty text is no file."""
-    return None if file == "" else file
+def _unset(value: object) -> object:
+    """An empty text is no value."""
+    return None if value == "" else value
 
 
 def _check_pattern(pattern: str) -> str:
@@ -167,6 +167,8 @@ def _check_host_pattern(pattern: str) -> str:
 
 Namespace = Annotated[str, AfterValidator(_check_namespace)]
 Folder = Annotated[Path, BeforeValidator(_check_folder)]
-File = Annotated[Path | None, BeforeValidator(_no_file)]
+File = Annotated[Path | None, BeforeValidator(_unset)]
+Switch = Annotated[bool | None, BeforeValidator(_unset)]
+"""None where something else decides."""
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_check_pattern)], ...], CommaSeparated]
 HostPatterns = Annotated[tuple[Annotated[str, AfterValidator(_check_host_pattern)], ...], CommaSeparated]

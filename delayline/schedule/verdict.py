@@ -25,7 +25,7 @@ from delayline.schedule.directives import REPEATING, checks_of, signed_integer
 from delayline.schedule.recurrence import first
 from delayline.schedule.retry import attempt_of, plan_retry
 from delayline.schedule.rules import HORIZON_MAX_MS, Rules
-from delayline.schedule.terms import Series, Terms
+from delayline.schedule.terms import Retry, Series, Terms
 from delayline.times import SECONDS_BELOW_MS, format_duration
 
 
@@ -53,6 +53,10 @@ class Schedule(msgspec.Struct, frozen=True):
         """How often it is delivered; None: without end."""
         series = None if self.terms is None else self.terms.series
         return 1 if series is None else series.times_left
+
+    @property
+    def retries(self) -> Retry | None:
+        return None if self.terms is None else self.terms.retry
 
 
 class Immediate(msgspec.Struct, frozen=True):

@@ -17,7 +17,8 @@ from kafkawire.client.metadata import Nodes
 from kafkawire.client.reader import WireReader
 from mq.audited import decode_metadata
 from mq.broker_clock import MEASURE_S, BrokerClock
-from mq.contract import Append, AppendRequest, Audited, Claim, ClockOffset, Handover, Owner, Position, TopicInfo
+from mq.clock_offset import ClockOffset
+from mq.contract import Append, AppendRequest, Audited, Claim, Handover, Owner, Position, TopicInfo
 from mq.each import append_each
 from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.admin.access import Access
@@ -82,8 +83,7 @@ class KafkaQueue:
         """A new member of the worker group, with a share of the shards. Makes this installation's own topics where
         they are missing. `writer` is the name that its cursors carry and its transactional id; it must be new with
         every start of a process. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
-        self._check()
-        self._buffers.ensure_own()
+        self.ensure_own()
         path = self.direct(writer)
         check_brokers(path.nodes)
         settings = self.settings
@@ -267,6 +267,10 @@ class KafkaQueue:
         """Topics of users are never made on Kafka. Raises TopicUnknown."""
         self._check()
         return self._buffers.target(name).info
+
+    def ensure_own(self) -> None:
+        self._check()
+        self._buffers.ensure_own()
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         self._check()

@@ -69,8 +69,7 @@ class LocalQueue:
         self._claims: dict[str, _LocalClaim] = {}
         self._claiming = Lock()
         self._names = ledger.names
-        for name in (self._names.audit, self._names.dead):
-            self._ensure(name, limits.partitions)
+        self.ensure_own()
 
     def open_worker(self, writer: str) -> tuple[LocalSource, LocalSink]:
         """A new worker, to which every shard goes; an earlier one loses them at once. `writer` is the name that its
@@ -219,6 +218,10 @@ class LocalQueue:
         made = self._ensure(name, len(target.partitions))
         self._group_topic_limit.made(target.name)
         return made
+
+    def ensure_own(self) -> None:
+        for name in (self._names.audit, self._names.dead, self._names.operators):
+            self._ensure(name, self._limits.partitions)
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         target = self.ensure_topic(name)

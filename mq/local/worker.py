@@ -9,10 +9,10 @@ from delayline.buffer.outcome import spread
 from delayline.clock import Clock
 from delayline.errors import Bug
 from delayline.records.message import Shard
+from mq.clock_offset import ClockOffset
 from mq.contract import (
     Append,
     Assigned,
-    ClockOffset,
     DispatchBatch,
     Event,
     Fetched,

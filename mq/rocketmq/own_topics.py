@@ -24,7 +24,7 @@ from rocketmq.client.client import Client
 from rocketmq.wire.bodies import Queue
 
 OWN_QUEUES = 4
-"""Of audit and dead letters, on each broker."""
+"""Of audit, dead letters and acts, on each broker."""
 MAKING_S = 30.0
 MAKING_PAUSE_S = 0.05
 SEEN_S = 10.0
@@ -119,11 +119,12 @@ class OwnTopics:
             self.ensure(name, DEFAULT_RULES)
 
     def ensure_own(self) -> None:
-        """Audit, dead letters and marks, on every broker; again where they were deleted."""
+        """Audit, dead letters, acts and marks, on every broker; again where they were deleted."""
         masters = self._cluster.masters()
         for name, queues in (
             (self._names.audit, OWN_QUEUES),
             (self._names.dead, OWN_QUEUES),
+            (self._names.operators, OWN_QUEUES),
             (self._names.cursor, 1),
         ):
             self._ensure(name, dict.fromkeys(masters, queues))

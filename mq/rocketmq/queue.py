@@ -78,8 +78,7 @@ class RocketmqQueue:
     def open_worker(self, writer: str) -> tuple[RocketmqSource, RocketmqSink]:
         """A new member of the worker group, with a share of the shards. Makes this installation's own topics where
         they are missing. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
-        self._check()
-        self._own_topics.ensure_own()
+        self.ensure_own()
         requests, ownership = self._client.broker, self._ownership()
         source = RocketmqSource(
             self._settings, self._cluster, requests, self._clock, self._broker_clock, self._wait_readable
@@ -149,8 +148,7 @@ class RocketmqQueue:
         append_each(self.append, requests)
 
     def claim(self, name: str) -> Claim:
-        self._check()
-        self._own_topics.ensure_own()
+        self.ensure_own()
         brokers = self._own_topics.ensure_claim(name)
         steps = self._sink(name, _no_shard, lambda: None)  # each of its steps is one broker's
         return RocketmqClaim(self._settings, name, brokers, self._client, self._cluster, self._ownership(), steps)
@@ -191,8 +189,7 @@ class RocketmqQueue:
 
     def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
         """What is stored can be read a moment later, when its broker has put it into the queue."""
-        self._check()
-        self._own_topics.ensure_own()
+        self.ensure_own()
         queue = self._cluster.queue(topic, partition)
         return self._cluster.wait_readable(queue.broker, timeout_s, self._rest)
 
@@ -224,9 +221,12 @@ class RocketmqQueue:
     def delete_topic(self, name: str) -> None:
         raise NotDoneHere(f"topic {name!r}: topics of users are deleted with RocketMQ's own tools")
 
-    def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
+    def ensure_own(self) -> None:
         self._check()
         self._own_topics.ensure_own()
+
+    def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
+        self.ensure_own()
         info = self._own_topics.ensure(name, rules)
         if name not in self._buffered:
             self._buffered.add(name)
@@ -258,8 +258,7 @@ class RocketmqQueue:
 
     def identity(self) -> str:
         """Of the audit's topic: it is made once, with the installation."""
-        self._check()
-        self._own_topics.ensure_own()
+        self.ensure_own()
         return self._cluster.recall(self._names.audit).info.topic_id.hex()
 
     # --- Admin: shards

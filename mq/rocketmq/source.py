@@ -15,7 +15,8 @@ from delayline.clock import Clock
 from delayline.process import logs
 from delayline.records.message import Shard
 from mq.broker_clock import BrokerClock
-from mq.contract import Assigned, ClockOffset, Event, Fetched, Lost, OutOfRange, Unreadable
+from mq.clock_offset import ClockOffset
+from mq.contract import Assigned, Event, Fetched, Lost, OutOfRange, Unreadable
 from mq.errors import PartitionUnknown, QueueClosed, QueueError
 from mq.rocketmq import trouble
 from mq.rocketmq.body import to_body

@@ -41,6 +41,7 @@ class RocketmqHub:
     full: Full
     kind_of: KindOf
     buffer_of: Callable[[str], str]  # its name in RocketMQ
+    retry_of: Callable[[str], str]  # the topic of a consumer group, as settings name it
     topic_of: TopicOf
 
     @property
@@ -93,5 +94,6 @@ def open_hub(
         full,
         kinds(wire_names, settings.is_delay_enabled),
         buffer_of,
+        names.retry,
         topic_of,
     )

@@ -277,3 +277,25 @@ def _status(http: httpx.Client, url: str) -> int:
         return http.get(url).status_code
     except httpx.TransportError:
         return 0
+
+
+def test_who_did_what_is_in_a_topic_that_outlasts_the_process(installation: Installation) -> None:
+    """With keys by itself: acts of people, and what happened to the keys."""
+    installation.rules.write_text(RULES + "\n[[rule]]\nprincipals = ['root']\ntopics = ['*']\nacts = ['admin']\n")
+    installation.key["root"] = installation.new_key("root")
+    assert installation.send("orders-service") == 201
+    ran = wait_for(lambda: installation.command("ops/ann", "pause", "orders"), lambda ran: ran.code == 0)
+    assert ran.code == 0, ran.err
+    wait_for(lambda: installation.command("root", "access", "acts").code, lambda code: code == 0)
+    installation.server.kill()
+    installation.server.start()
+    installation.server.wait_ready()
+    listed = wait_for(lambda: installation.command("root", "access", "acts"), lambda ran: "keyAdded" in ran.out)
+    rows = [" ".join(row.split()) for row in listed.out.splitlines()]
+    assert any("ops/ann pauseTopic orders 200" in row for row in rows), listed.out
+    assert any("keyAdded" in row and "of root" in row for row in rows), listed.out
+    assert "no answer known" not in listed.out
+    refused = installation.command("ops/ann", "access", "acts")
+    assert (refused.code, "no right to `admin` of every topic" in refused.err) == (1, True)
+    narrowed = installation.command("root", "access", "acts", "--principal", "nobody")
+    assert narrowed.out == "no acts\n"

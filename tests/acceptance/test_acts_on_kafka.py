@@ -28,3 +28,17 @@ def test_a_process_without_a_worker_hears_what_the_owners_decide(
     assert (paused["complete"], moved.status_code) == (True, 412)
     assert (cancelled["cancelled"], cancelled["complete"]) == (503, True)
     assert HTTP.post(f"{path}:purge").json()["cancelled"] == 0
+
+
+def test_what_one_process_was_asked_to_do_any_other_one_shows(
+    topic: str, running: Callable[..., list[Server]]
+) -> None:
+    """The topic is made by the first act: there was no worker that would have made it."""
+    first, second = running("api", "api", access__act_topic="true")
+    assert HTTP.post(f"{first.url}/v1/topics/{topic}/dead:redrive", json={"ids": ["0.0"]}).status_code == 200
+    first.kill()
+    page = HTTP.get(f"{second.url}/v1/acts").json()
+    found = [(line["event"], line["operation"], line["topic"], line.get("status")) for line in page["acts"]]
+    wanted = [("answered", 200), ("asked", None)]
+    assert found == [(event, "redriveDeadLetters", topic, status) for event, status in wanted]
+    assert page["kept"]

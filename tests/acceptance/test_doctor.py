@@ -11,7 +11,8 @@ from cli.findings import Finding
 from cli.kafka_doctor import clock, markers, named, own, rights, target, transactions
 from cli.machine_doctor import disk
 from delayline.config import Settings, load_settings
-from mq.contract import ClockOffset, TopicInfo
+from mq.clock_offset import ClockOffset
+from mq.contract import TopicInfo
 from mq.kafka.admin.buffers import Change
 from mq.kafka.admin.cluster import Described
 from tests.acceptance.asking import Ran, run_in

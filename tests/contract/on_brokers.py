@@ -345,6 +345,9 @@ class SuiteQueue:
                 if clock.monotonic_s() > until_s:
                     raise
 
+    def ensure_own(self) -> None:
+        self._queue.ensure_own()
+
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         self.ensure_topic(name)
         return self._info(self._queue.ensure_buffer(self._names.out(name), rules))

@@ -8,8 +8,9 @@ import pytest
 from delayline.buffer.record import encode_rules
 from delayline.errors import ConfigError, UnknownFormat
 from delayline.records.message import Shard
+from delayline.records.record import decode_body, encode_body
 from delayline.schedule.rules import DEFAULT_RULES, Rules
-from mq.contract import Audited, Owner
+from mq.contract import Append, Audited, Owner
 from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueUnavailable, TopicUnknown
 from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
@@ -76,9 +77,19 @@ def test_the_installations_own_topics_can_be_read_from_the_first_buffer_on(queue
     assert queue.offsets(f"{NAMESPACE}.audit", "0") == queue.offsets(f"{NAMESPACE}.dead", "3") == (0, 0)
 
 
+def test_the_installations_own_topics_are_made_when_they_are_asked_for(queue: LocalQueue) -> None:
+    queue.ensure_own()
+    line = Append(
+        f"{NAMESPACE}.operators", queue.topic(f"{NAMESPACE}.operators").partitions[0], encode_body(b"k", b"v")
+    )
+    queue.append([line]).result(timeout=30)
+    (record,) = queue.read(line.topic, line.partition, 0, 10)
+    assert decode_body(record.body)[:2] == (b"k", b"v")
+
+
 @local_only("a cluster bounds its own topics")
 def test_the_number_of_topics_is_bounded(make_queue: MakeQueue) -> None:
-    queue = make_queue(topics_max=3)
+    queue = make_queue(topics_max=4)
     queue.ensure_topic("orders")
     with pytest.raises(TopicUnknown):
         queue.ensure_topic("mail")

@@ -67,6 +67,9 @@ AT_LEAST = {"max.message.bytes", "retention.ms"}
 """More of it does no harm: larger records may be held already, or an operator wants to keep them for longer."""
 
 DEAD = {"retention.ms": "-1", "max.message.bytes": str(OWN_BYTES_MAX)}
+OPERATORS = {"retention.ms": str(365 * 86_400_000), "message.timestamp.type": "LogAppendTime"}
+"""Who did what. Set another retention by hand: it is not repaired."""
+
 DLQ = {"retention.ms": "-1"}
 OWN_PARTITIONS = 4
 
@@ -105,7 +108,7 @@ class Buffers:
         self._begun: dict[str, TopicInfo] = {}  # whose partitions all hold something; bounded by the topics
 
     def ensure_own(self) -> None:
-        """Audit, dead letters, cursors: there before anything is delayed or delivered."""
+        """Audit, dead letters, acts, cursors: there before anything is delayed or delivered."""
         if self._has_own:
             return
         for name, config in self._own():
@@ -116,7 +119,8 @@ class Buffers:
         self._has_own = True
 
     def _own(self) -> Sequence[tuple[str, Mapping[str, str]]]:
-        return (self._names.audit, AUDIT), (self._names.dead, DEAD), (self._names.cursor, CURSOR)
+        names = self._names
+        return (names.audit, AUDIT), (names.dead, DEAD), (names.operators, OPERATORS), (names.cursor, CURSOR)
 
     def _tended(self) -> Sequence[tuple[str, Mapping[str, str]]]:
         """Those of them that are repaired. What is in the way of dead letters is their readers' matter."""

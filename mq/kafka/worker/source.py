@@ -14,7 +14,8 @@ from delayline.records.message import Shard
 from kafkawire.client.reader import WireReader
 from kafkawire.client.reading import At, Gone, Part, Spoilt
 from mq.broker_clock import BrokerClock
-from mq.contract import Assigned, ClockOffset, Event, Fetched, Lost, OutOfRange, Unreadable
+from mq.clock_offset import ClockOffset
+from mq.contract import Assigned, Event, Fetched, Lost, OutOfRange, Unreadable
 from mq.errors import QueueClosed
 from mq.kafka.admin.cluster import Cluster
 from mq.kafka.settings import KafkaSettings

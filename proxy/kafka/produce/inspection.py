@@ -5,7 +5,8 @@ for megabytes. While that is under way no other request of the connection is tak
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkawire.batch.compression import Allowance
@@ -16,7 +17,7 @@ from kafkawire.protocol.messages.metadata import MetadataResponse
 from kafkawire.protocol.primitives import Buffer
 from proxy.kafka.limits import INLINE_BYTES, INLINE_PLAIN_BYTES
 from proxy.kafka.produce.produces import PartitionBatch
-from proxy.kafka.produce.rights import Rights, RightsAsked
+from proxy.kafka.produce.rights import Denied, Rights, RightsAsked
 from proxy.kafka.produce.screen import Refusal, Seen, check_compression, compressed_bytes, refusal_of
 
 if TYPE_CHECKING:
@@ -58,24 +59,33 @@ class Inspection:
             for partition in partitions
             if compressed_bytes(partition.records) and self._looks_at(partition.topic)
         ]
-        asked = self._rights.ask(topics, partitions) if topics else None
-        if asked is None:
+        if not (topics and self._asks(topics, partitions, lambda denied: self._may_look(partitions, denied))):
             self._look(partitions)
-        else:
-            self.is_under_way = True
-            self._upstream.ask(asked)
 
     def _looks_at(self, topic: str) -> bool:
         return self._unnamed.refuses or self._hub.settings.is_delay_enabled(topic)
 
+    def _asks(
+        self, topics: Iterable[str], partitions: list[PartitionBatch], then: Callable[[Mapping[str, Denied]], None]
+    ) -> bool:
+        """Whether the broker has to be asked about these topics; `then` gets its answer."""
+        asked = self._rights.ask(topics, partitions[0].production.header, then)
+        if asked is None:
+            return False
+        self.is_under_way = True
+        self._upstream.ask(asked)
+        return True
+
     def proved(self, asked: RightsAsked, response: MetadataResponse) -> None:
         """The broker's answer to `Upstream.ask`."""
         self.is_under_way = False
-        denied = self._rights.answered(response)
-        for partition in asked.partitions:
-            if (code := denied.get(partition.topic)) is not None:
-                partition.denied = Refusal(code, f"the broker takes no records of this client for {partition.topic}")
-        self._look(asked.partitions)
+        asked.then(self._rights.answered(response))
+
+    def _may_look(self, partitions: list[PartitionBatch], denied: Mapping[str, Denied]) -> None:
+        for partition in partitions:
+            if (found := denied.get(partition.topic)) is not None:
+                partition.denied = _denial(found.code, partition.topic)
+        self._look(partitions)
 
     def _look(self, partitions: list[PartitionBatch]) -> None:
         """Here, where that takes no time worth speaking of; else beside the event loop."""
@@ -132,6 +142,23 @@ class Inspection:
     ) -> None:
         if any(found is not None and found.scan.plain for _, found in seen.values()):
             self._upstream.grow(partitions[0].production.paid, plain_bytes)
+        groups = {group for _, found in seen.values() if found is not None for group in found.groups}
+        if groups:
+            topics = map(self._hub.settings.names.retry, sorted(groups))
+            if self._asks(topics, partitions, lambda denied: self._may_retry(partitions, seen, denied)):
+                return
+        self._know_buffers(partitions, seen)
+
+    def _may_retry(self, partitions: list[PartitionBatch], seen: Looks, denied: Mapping[str, Denied]) -> None:
+        """A group whose topic is missing has failed with nothing so far: a worker will make it."""
+        for partition, (records, found) in tuple(seen.items()):
+            topics = map(self._hub.settings.names.retry, sorted(found.groups) if found is not None else ())
+            refused = next((one for one in topics if one in denied and not denied[one].is_missing), None)
+            if found is not None and refused is not None:
+                seen[partition] = records, replace(found, refusal=_denial(denied[refused].code, refused))
+        self._know_buffers(partitions, seen)
+
+    def _know_buffers(self, partitions: list[PartitionBatch], seen: Looks) -> None:
         delayed = {
             partition.topic for partition, (_, found) in seen.items() if found and found.delayed and not found.refusal
         }
@@ -188,6 +215,10 @@ class Inspection:
             self.is_under_way = False
             self._inspected(partitions, seen)
             self._upstream.take_up()
+
+
+def _denial(code: ErrorCode, topic: str) -> Refusal:
+    return Refusal(code, f"the broker takes no records of this client for {topic}")
 
 
 class _TooMuchInline(Exception):

@@ -60,14 +60,15 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A batch that was looked at. `delayed` are places in it; `adds` is how many of them will wait, and are no
-    operations on what does; `repeats` how many of those are delivered again and again; `breached` is a limit of the
-    sender's quota that a record is beyond."""
+    operations on what does; `repeats` how many of those are delivered again and again; `groups` are consumer
+    groups that get some again; `breached` is a limit of the sender's quota that a record is beyond."""
 
     scan: Scan
     delayed: Set[int]
     refusal: Refusal | None
     adds: int = 0
     repeats: int = 0
+    groups: Set[str] = frozenset()
     breached: Limit | None = None
 
 
@@ -104,6 +105,7 @@ class Screen(NameScreen):
         scan = scan_batch(batch, directives_of(rules.aliases), every=every, allowance=allowance)
         delayed: set[int] = set()
         errors: list[tuple[int, str]] = []
+        groups: set[str] = set()
         adds = repeats = 0
         bounds = account.quota if account is not None and account.quota.bounds_schedules else None
         breached: Limit | None = None
@@ -121,12 +123,15 @@ class Screen(NameScreen):
                 errors.append((found.place, f"{verdict.directive}: {verdict.detail}"))
             elif not isinstance(verdict, Immediate):
                 delayed.add(found.place)
-                adds += isinstance(verdict, Schedule)
-                repeats += isinstance(verdict, Schedule) and verdict.repeats
+                if isinstance(verdict, Schedule):
+                    adds += 1
+                    repeats += verdict.repeats
+                    if verdict.retries is not None:
+                        groups.add(verdict.retries.group)
         if delayed:
             scan.batch.check()
             check_head(batch.head)
-        return Seen(scan, delayed, invalid(errors), adds, repeats, breached)
+        return Seen(scan, delayed, invalid(errors), adds, repeats, groups, breached)
 
     def look_at_legacy(self, topic: str) -> Refusal | None:
         """Message sets older than headers hold no directives. Nor is there a way to delay them all the same."""
@@ -138,7 +143,7 @@ class Screen(NameScreen):
 
 def breach_of(quota: Quota, verdict: Verdict, now_ms: int) -> Breach | None:
     """What a record asks for beyond the quota. The waits of a retry are the operator's choice."""
-    if isinstance(verdict, Schedule) and (verdict.terms is None or verdict.terms.retry is None):
+    if isinstance(verdict, Schedule) and verdict.retries is None:
         return quota.breach(verdict.due_ms - now_ms, verdict.times)
     if isinstance(verdict, Op) and verdict.due_ms is not None:
         return quota.breach(verdict.due_ms - now_ms, 1)

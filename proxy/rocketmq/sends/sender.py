@@ -140,6 +140,10 @@ class Sends:
             return forbidden
         if not isinstance(found, SendParts):
             return found
+        for group in found.groups:
+            # A worker writes there, with rights of its own.
+            if (forbidden := hub.accounts.refusal(send.command, hub.retry_of(group))) is not None:
+                return forbidden
         full = hub.full(send.topic, adds=found.buffered.adds, repeats=found.repeats)
         if full is not None:
             return RemotingRefusal(Answer.SYSTEM_ERROR, f"timer message is under flow control: {full}")

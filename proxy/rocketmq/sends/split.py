@@ -10,7 +10,7 @@ and its rollback nowhere. Its record is the same but for the properties that bro
 message by them, and then lose it (`HookUtils.handleScheduleMessage`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -51,12 +51,14 @@ class Buffered(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SendParts:
     """What a send has become: `members` for the buffer, and `plain` is what is left for the topic, None where nothing
-    is; or else `half`, a request. Of what is `buffered`, so many messages `repeats`."""
+    is; or else `half`, a request. Of what is `buffered`, so many messages `repeats`,
+    and these consumer `groups` get some again."""
 
     members: Sequence[BatchMember]
     plain: Command | None
     buffered: Buffered
     repeats: int
+    groups: Set[str]
     half: Command | None = None
 
     @property
@@ -161,7 +163,8 @@ def _parts(
     schedules = [found.verdict for found, _ in delayed if isinstance(found.verdict, Schedule)]
     buffered = Buffered(send.topic, len(delayed), len(schedules), unique_key, due_ms)
     repeats = sum(schedule.repeats for schedule in schedules)
-    return SendParts([member for _, member in delayed], plain, buffered, repeats)
+    groups = {schedule.retries.group for schedule in schedules if schedule.retries is not None}
+    return SendParts([member for _, member in delayed], plain, buffered, repeats, groups)
 
 
 def _header_bytes(header: Header) -> int:

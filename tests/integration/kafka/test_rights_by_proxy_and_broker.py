@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from kafkawire.client.address import Address
 from kafkawire.client.aio import connect
@@ -82,6 +83,22 @@ def test_each_record_is_allowed_or_refused_as_by_the_broker(place: Strict, proxy
     assert by_broker == [ErrorCode.NONE if granted in MAY_WRITE else ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     by_proxy = codes(f"127.0.0.1:{proxy.port + 1}", place.topic, list(KINDS.values()))
     assert by_proxy == by_broker * len(KINDS)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_retry_needs_the_right_to_write_to_the_topic_of_its_group(
+    place: Strict, proxy: Proxy, is_there: bool
+) -> None:
+    """It is a worker that writes there, which may."""
+    node, retry = f"127.0.0.1:{proxy.port + 1}", f"{place.namespace}.retry.billing"
+    batches = [[plain(1, delay_retry=b"billing")], [plain(2, delay=b"1h"), plain(3, delay_retry=b"billing")]]
+    place.grant([Acl(Pattern("topic", LITERAL, place.topic), "Write")], CLIENT)
+    if is_there:
+        place.admin.create_topics([NewTopic(retry, 1, 1)])[retry].result(PATIENCE_S)
+    assert codes(node, place.topic, batches) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+    assert codes(node, place.topic, [[plain(4, delay=b"1h")]]) == [ErrorCode.NONE], "the rest it may"
+    place.grant([Acl(Pattern("topic", PREFIXED, f"{place.namespace}.retry."), "Write")], CLIENT)
+    assert codes(node, place.topic, batches) == [ErrorCode.NONE] * 2
 
 
 def test_rights_are_those_of_now(place: Strict, proxy: Proxy) -> None:

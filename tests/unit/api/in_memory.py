@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.http.act_log import ActLog
+from api.http.act_stores import ActFile, ActStore, ActTopic
 from api.services import ApiSettings, Services
 from delayline.access.ledger import Ledgers
 from delayline.access.source import AccessSource
@@ -150,6 +151,7 @@ class Api:
         topics_max: int = TOPICS_MAX,
         access: AccessSource | None = None,
         act_log: Path | None = None,
+        act_topic: bool = False,
         **settings: Any,
     ) -> None:
         self.clock = ManualClock(NOW_MS)
@@ -187,9 +189,15 @@ class Api:
                 full=self._why_full,
                 access=access,
                 quotas=None if access is None else Ledgers(lambda: access.rules, self.clock, self.registry),
-                act_log=None if act_log is None else ActLog(act_log, self.clock, self.registry),
+                act_log=self._acts(act_log, to_topic=act_topic),
             )
         )
+
+    def _acts(self, path: Path | None, *, to_topic: bool) -> ActLog | None:
+        stores: list[ActStore] = [] if path is None else [ActFile(path)]
+        if to_topic:
+            stores.append(ActTopic(self.queue, self.queue, "delayline.operators", ThreadPoolExecutor(1)))
+        return ActLog(stores, self.clock, self.registry) if stores else None
 
     def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0, pending_max: int | None = None) -> str | None:
         if pending_max is not None:

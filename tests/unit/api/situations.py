@@ -221,7 +221,7 @@ def over_a_quota(id: str) -> Iterator[httpx.Response]:
 
 
 def where_there_is_no_room(id: str) -> Iterator[httpx.Response]:
-    crowded = api(topics_max=4)
+    crowded = api(topics_max=5)
     crowded.full.add("orders")
     messages = {"value": 1, "schedule": {"delay": "1h"}}
     for number in range(3):

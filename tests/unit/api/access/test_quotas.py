@@ -13,6 +13,7 @@ from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import Held, RequestedNames, Resolution
 from tests.unit.api.access.held import HeldAccess, allowing
 from tests.unit.api.in_memory import MESSAGES, Api, pointers, problem
+from tests.unit.api.reading.test_dead import bury
 from tests.unit.api.situations import ENDPOINTS, api, ask
 
 LATER = {"value": 1, "schedule": {"delay": "1h"}}
@@ -39,6 +40,10 @@ class Scene:
 
     def wait(self, answer: httpx.Response) -> None:
         self.api.clock.advance(1000 * int(answer.headers["retry-after"]))
+
+    @property
+    def bytes(self) -> float:
+        return self.api.metric("delayline_quota_bytes_total", entrance="http", quota="ann")
 
     def refused(self, limit: str) -> float:
         return self.api.metric("delayline_quota_refused_total", entrance="http", quota="ann", limit=limit)
@@ -133,7 +138,7 @@ def test_bytes_are_counted_as_they_are_read_also_of_a_body_that_is_refused() -> 
     kind = {"content-type": "application/json"}
     answer = scene.api.request("POST", MESSAGES, content=body(), headers={**scene.headers(), **kind})
     assert answer.status_code == 413
-    assert scene.api.metric("delayline_quota_bytes_total", entrance="http", quota="ann") == 1100
+    assert scene.bytes == 1100
     assert scene.send().status_code == 429
 
 
@@ -256,11 +261,18 @@ def test_what_is_refused_for_a_quota_does_not_fill_the_log_of_acts(tmp_path: Pat
     assert log.read_text().count('"asked"') == 1
 
 
-def test_redriven_letters_count_like_bytes_that_were_sent() -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_redriven_letters_count_like_bytes_that_were_sent(named: bool) -> None:
     scene = Scene('bytes_per_second = "1B"', 'bytes_burst = "1KiB"')
-    ask(scene.api, "redriveDeadLetters", body={"all": True}, **scene.headers())
-    before = scene.api.metric("delayline_quota_bytes_total", entrance="http", quota="ann")
-    assert before == len(b'{"all":true}')
+    letters = [bury(scene.api, number, value=b"x" * 1000) for number in range(2)]
+    body: dict[str, Any] = {"ids": letters} if named else {"all": True}
+    looked = ask(scene.api, "redriveDeadLetters", body={**body, "dry_run": True}, **scene.headers())
+    assert looked.json()["matched"] == 2
+    before = scene.bytes
+    assert before < 200
+    assert ask(scene.api, "redriveDeadLetters", body=body, **scene.headers()).json()["redriven"] == 2
+    assert 2000 < scene.bytes - before < 2500
+    assert problem(ask(scene.api, "redriveDeadLetters", body=body, **scene.headers())) == (429, "quota-exceeded")
 
 
 def test_who_may_sees_the_quotas_and_what_is_used_of_them() -> None:

@@ -133,7 +133,7 @@ def test_a_query_has_a_limit() -> None:
     ],
 )
 def test_a_topic_more_than_there_may_be_is_a_limit_and_not_unknown(method: str, path: str, body: Any) -> None:
-    api = Api(topics_max=8)
+    api = Api(topics_max=9)
     assert api.send({"name": "first"}, "/v1/topics").status_code == 201
     assert [api.send({"name": f"n{n}"}, "/v1/topics").status_code for n in range(8)][-1] == 429
     answer = api.request(method, path, json=body)

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.reading import dead_letters
+from api.reading import own_topic
 from delay_service.core.dead import encode_dead, left_out
 from delayline.records.message import Header, Key, Shard
 from delayline.records.record import Record, encode_body
@@ -102,7 +102,7 @@ def test_pages_are_one_list_newest_first_over_all_partitions(limit: int) -> None
 
 
 def test_letters_of_other_topics_and_records_of_others_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "CHUNK_RECORDS", 3)
+    monkeypatch.setattr(own_topic, "CHUNK_RECORDS", 3)
     of = api()
     for number in range(20):
         bury(of, number, "orders" if number % 10 == 0 else "mail")
@@ -111,7 +111,7 @@ def test_letters_of_other_topics_and_records_of_others_are_passed_over(monkeypat
 
 
 def test_a_request_passes_over_so_many_and_the_list_goes_on_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "LOOKED_MAX", 4)
+    monkeypatch.setattr(own_topic, "LOOKED_MAX", 4)
     of = api()
     for number in range(10):
         bury(of, number, "orders" if number == 0 else "mail")
@@ -120,7 +120,7 @@ def test_a_request_passes_over_so_many_and_the_list_goes_on_there(monkeypatch: p
 
 
 def test_large_letters_make_short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "PAGE_BYTES_MAX", 250)
+    monkeypatch.setattr(own_topic, "PAGE_BYTES_MAX", 250)
     of = api()
     for number in range(5):
         bury(of, number, value=b"%d" % number * 100)

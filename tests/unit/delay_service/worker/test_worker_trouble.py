@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 from delay_service.worker.owned import backlog
 from delayline.records.record import decode_body, encode_body
 from delayline.schedule.rules import Rules
-from mq.contract import Append, ClockOffset, DispatchBatch, TopicInfo
+from mq.clock_offset import ClockOffset
+from mq.contract import Append, DispatchBatch, TopicInfo
 from mq.errors import CommitAborted, DeliveryRefused, QueueClosed, QueueUnavailable
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
 from tests.unit.delay_service.worker.test_worker import Reluctant

@@ -76,8 +76,8 @@ def test_trimming_goes_on_after_a_restart_where_it_stopped(open_queue: OpenQueue
     queue.trim(SHARD, 99)
     queue.close()
     log: Any = Rdict(str(folder / "log"), options())
-    held = [key for key in log.keys() if key[:8] == bytes([0, 0, 0, 4, 0, 0, 0, 0])]  # noqa: SIM118
-    assert held == [KEY.pack(4, 0, 98)]
+    held = [key for key in log.keys() if key[:8] == bytes([0, 0, 0, 5, 0, 0, 0, 0])]  # noqa: SIM118
+    assert held == [KEY.pack(5, 0, 98)]
 
 
 def test_epochs_outlive_the_process(open_queue: OpenQueue) -> None:

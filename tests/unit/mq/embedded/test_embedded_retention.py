@@ -137,7 +137,7 @@ def test_a_deleted_topic_gives_its_disk_back(open_queue: OpenQueue, folder: Path
 
 
 def test_topics_can_be_made_and_deleted_for_ever(open_queue: OpenQueue) -> None:
-    queue = open_queue(topics_max=10)
+    queue = open_queue(topics_max=11)
     numbers = set()
     for turn in range(30):
         queue.ensure_topic(f"t{turn}")
@@ -146,7 +146,7 @@ def test_topics_can_be_made_and_deleted_for_ever(open_queue: OpenQueue) -> None:
         queue.delete_topic(f"t{turn}")
         if turn % 10 == 9:
             queue.close()
-            queue = open_queue(topics_max=10)
+            queue = open_queue(topics_max=11)
     assert len(numbers) == 30, "no number is used twice"
 
 

@@ -251,7 +251,7 @@ class Scene:
     def guard(self) -> None:
         """Where brokers check accounts. To be called before `open`."""
         client = ClientSettings(self.settings.client.name_servers, OWN)
-        rights = ((CLIENT, "orders.*"), (OTHER, "mails"))
+        rights = ((CLIENT, r"orders.*|.*\.retry\.billing"), (OTHER, "mails"))
         accounts = tuple(Account(one.access_key, one.secret_key, re.compile(topics)) for one, topics in rights)
         self.settings = replace(self.settings, client=client, accounts=accounts)
 

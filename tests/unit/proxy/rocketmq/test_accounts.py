@@ -96,6 +96,15 @@ def test_who_may_not_send_to_the_topic_cannot_reach_it_by_a_delay(guarded: Scene
     assert guarded.queue.ensured == []
 
 
+@pytest.mark.parametrize(("group", "code"), [("billing", 0), ("theirs", Answer.NO_PERMISSION)])
+def test_a_retry_needs_the_right_to_send_to_its_group(guarded: Scene, group: str, code: int) -> None:
+    answer = guarded.open().client().ask(by(CLIENT, message(also={"delay-retry": group})))
+    assert answer.code == code, answer
+    assert len(guarded.broker.peer.seen) == (1 if code == 0 else 0)
+    if code:
+        assert f"Topic:ns.retry.{group}," in answer.remark
+
+
 @pytest.mark.parametrize(("account", "code"), [(CLIENT, 0), (OTHER, 16), (CLIENT._replace(secret_key="guess"), 16)])
 def test_a_recall_needs_the_right_to_send(guarded: Scene, account: AclCredentials, code: int) -> None:
     guarded.owners = Owners([found(State.PENDING)], [APPLIED])

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from mq.contract import ClockOffset
+from mq.clock_offset import ClockOffset
 
 pytest.importorskip("confluent_kafka")
 
