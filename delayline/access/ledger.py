@@ -47,9 +47,19 @@ class Bucket:
         return max(0.0, self._used - rate[0] * (now_s - self._at_s))
 
     def pay(self, rate: Rate, now_s: float, count: float) -> None:
-        """Whatever there is. Negative: to give back."""
-        self._used = self.used(rate, now_s) + count
+        """Whatever there is. Negative: to give back. Hot."""
+        used = self._used - rate[0] * (now_s - self._at_s)
+        self._used = used + count if used > 0 else count
         self._at_s = now_s
+
+    def take(self, rate: Rate, now_s: float) -> float:
+        """A token, if there is one; else how long until there is. Hot."""
+        used = self._used - rate[0] * (now_s - self._at_s)
+        if used + 1 > rate[1]:
+            return (used + 1 - rate[1]) / rate[0]
+        self._used = used + 1 if used > 0 else 1
+        self._at_s = now_s
+        return 0.0
 
     def wait_s(self, rate: Rate, now_s: float) -> float:
         """Until there is a token. Hot."""
@@ -125,11 +135,9 @@ class Account:
                 raise self.used_up(Limit.BYTES, wait_s)
 
     def _take(self, limit: Limit, bucket: Bucket, rate: Rate) -> None:
-        now_s = self._now_s()
-        wait_s = bucket.wait_s(rate, now_s)
+        wait_s = bucket.take(rate, self._now_s())
         if wait_s > 0:
             raise self.used_up(limit, wait_s)
-        bucket.pay(rate, now_s, 1)
 
     def check_schedule(self, ahead_ms: int, times: int | None) -> None:
         """See `Quota.breach`. Raises OverQuota."""

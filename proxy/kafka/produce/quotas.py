@@ -1,9 +1,9 @@
 """A client's quota, and its delayed records.
 
-Like a broker, the proxy carries out a request whatever it costs, and then reads nothing of the client for as long as
-its buckets need: the answer has `throttle_time_ms` (KIP-13), and nothing more is read of the connection meanwhile
-(KIP-219). Clients wait by themselves; those that do not, or come by another connection, get deeper into debt, up to
-`DEBT_MAX_S`. Records that are not delayed are not counted here: the broker counts them.
+Like a broker, the proxy carries out a request whatever it costs, and then answers `throttle_time_ms` (KIP-13) and
+reads nothing more of the connection for as long (KIP-219). Clients wait by themselves; those that do not, or come by
+another connection, get deeper into debt, up to `DEBT_MAX_S`. Records that are not delayed are not counted here: the
+broker counts them.
 """
 
 from math import ceil
