@@ -165,11 +165,11 @@ lock:   ## renew the pinned requirements (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build pyproject.toml -o requirements/run.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
-	    --extra build --extra access --extra kafka --extra proxy -c requirements/run.txt pyproject.toml -o requirements/kafka.txt
+	    --extra build --extra access --extra encryption --extra kafka --extra proxy -c requirements/run.txt pyproject.toml -o requirements/kafka.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
-	    --extra build --extra access --extra rocketmq -c requirements/run.txt pyproject.toml -o requirements/rocketmq.txt
+	    --extra build --extra access --extra encryption --extra rocketmq -c requirements/run.txt pyproject.toml -o requirements/rocketmq.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
-	    --extra build --extra reconcile -c requirements/run.txt pyproject.toml -o requirements/reconcile.txt
+	    --extra build --extra encryption --extra reconcile -c requirements/run.txt pyproject.toml -o requirements/reconcile.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra export -c requirements/run.txt pyproject.toml -o requirements/export.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \

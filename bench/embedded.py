@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from bench.report import Lap, Report, Target, measured
 from delayline.buffer.cursor import Cursor
 from delayline.clock import SystemClock
+from delayline.encryption.data_key import DataKey
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Assigned, Fetched, ShardBatch, Sink, Source
@@ -34,14 +35,14 @@ class Rig:
     body: bytes
 
 
-def rig(folder: str) -> Rig:
-    queue = EmbeddedQueue.open(Path(folder), namespace="bench", clock=SystemClock())
+def rig(folder: str, body_bytes: int = BODY_BYTES, data_key: DataKey | None = None) -> Rig:
+    queue = EmbeddedQueue.open(Path(folder), namespace="bench", clock=SystemClock(), data_key=data_key)
     buffer = queue.ensure_buffer("orders", DEFAULT_RULES)
     source, sink = queue.open_worker("bench")
     shards = [shard for event in source.poll(1, 0) if isinstance(event, Assigned) for shard in event.shards]
     cursor = Cursor(topic_id=buffer.topic_id, owner_epoch=1, writer="bench")
     sink.commit([ShardBatch(shard, cursor) for shard in shards])
-    return Rig(queue, buffer.name, source, sink, dict.fromkeys(shards, cursor), os.urandom(BODY_BYTES))
+    return Rig(queue, buffer.name, source, sink, dict.fromkeys(shards, cursor), os.urandom(body_bytes))
 
 
 def append_batches(on: Rig, batches: int) -> Lap:

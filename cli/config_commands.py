@@ -42,6 +42,10 @@ def check(config: ConfigPath = None) -> None:
         Hasher()
     if settings.access.rules is not None:
         _check_quotas(settings, settings.access.rules)
+    if settings.store.encryption_keys[0]:
+        from cli.queues import data_key_of
+
+        data_key_of(settings)
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from delayline.encryption.data_key import FILE, DataKey
 from delayline.process import logs
 from delayline.records.message import Shard
 from mq.embedded.verify import BufferEnd
@@ -19,7 +20,7 @@ log = logs.get(__name__)
 SECOND_MARK = "index.mark"
 """The embedded queue's high-water mark a second time: it shows a queue that was put back with its own mark."""
 
-OURS = ("queue", "queue.mark", "index", SECOND_MARK, "reconcile.json")
+OURS = ("queue", "queue.mark", "index", SECOND_MARK, "reconcile.json", FILE)
 """The rest of `data_dir`, and itself where it was there before us, may belong to another program as well."""
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
@@ -46,6 +47,12 @@ def keep_private(data_dir: Path) -> None:
             example=str(loose[0]),
             failed=kept[:3],
         )
+
+
+def has_data(data_dir: Path) -> bool:
+    """Whether a queue or an index has written anything there."""
+    folders = (data_dir / "queue" / "log", data_dir / "index" / "rocksdb")
+    return any(next(folder.glob("*"), None) is not None for folder in folders)
 
 
 def _tree(path: Path) -> Iterator[Path]:
@@ -77,9 +84,10 @@ class Ahead(NamedTuple):
 class IndexWitness:
     """The index follows the log: where it is in front of it, the log has lost its end, or is an older copy."""
 
-    def __init__(self, folder: Path, *, accept_loss: bool) -> None:
+    def __init__(self, folder: Path, *, accept_loss: bool, data_key: DataKey | None = None) -> None:
         """`folder` is the index's, and is only read. Where the loss is accepted, `ahead` is what was found."""
         self._folder = folder
+        self._data_key = data_key
         self._accept_loss = accept_loss
         self.ahead: list[Ahead] = []
         self.deleted: list[Shard] = []
@@ -105,7 +113,7 @@ class IndexWitness:
     def _checkpoints(self) -> Mapping[Shard, Checkpoint]:
         """An index that is damaged is thrown away when it is opened: it has no checkpoints."""
         try:
-            return checkpoints_in(self._folder)
+            return checkpoints_in(self._folder, self._data_key)
         except StoreDamaged:
             return {}
 

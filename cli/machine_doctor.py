@@ -25,6 +25,8 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     yield folder(settings.data_dir)
     yield disk(settings, _free_bytes(settings.data_dir))
     yield from _locks(settings)
+    if settings.store.encryption_keys[0]:
+        yield swap(Path("/proc/swaps"))
     yield port("api.port", settings.api.host, settings.api.port)
     yield api_address(settings)
     yield from unheeded(settings)
@@ -64,6 +66,18 @@ def disk(settings: Settings, free_bytes: int) -> Finding:
     if free_bytes < ROOMY * least:
         return Finding("warn", "disk", detail, "below store.disk_free_min nothing new is accepted: watch it")
     return Finding("ok", "disk", detail)
+
+
+def swap(file: Path) -> Finding:
+    """Whether memory, which holds messages and keys in the clear, may go to a disk. `file` is Linux's table."""
+    try:
+        devices = [line.split()[0] for line in file.read_text().splitlines()[1:]]
+    except (OSError, IndexError):
+        return Finding("ok", "swap", "unknown on this system")
+    if not devices:
+        return Finding("ok", "swap", "there is none")
+    advice = "memory holds what store.encryption_key encrypts: encrypt the swap, or turn it off"
+    return Finding("warn", "swap", f"in use: {', '.join(devices)}", advice)
 
 
 # --- folders of other processes

@@ -9,6 +9,7 @@ import typer
 from cli import (
     access_commands,
     config_commands,
+    data_commands,
     dead_commands,
     doctor_commands,
     http_commands,
@@ -33,6 +34,7 @@ serve_commands.register(app)
 scrub_commands.register(app)
 proxy_commands.register(app)
 config_commands.register(app)
+data_commands.register(app)
 access_commands.register(app)
 doctor_commands.register(app)
 kafka_commands.register(app)

@@ -15,6 +15,7 @@ from mq.contract import Admin, Queue
 from mq.errors import QueueError
 
 if TYPE_CHECKING:
+    from delayline.encryption.data_key import DataKey
     from mq.embedded.queue import EmbeddedQueue
     from mq.embedded.verify import Witness
     from mq.kafka.queue import KafkaQueue
@@ -33,7 +34,14 @@ def open_queue(settings: Settings, clock: Clock, address: str = "") -> Queue:
         case "rocketmq":
             return open_rocketmq(settings, clock, address)
         case "embedded":
-            return open_embedded(settings, clock)
+            return open_embedded(settings, clock, data_key=data_key_of(settings))
+
+
+def data_key_of(settings: Settings) -> "DataKey | None":
+    """What the data of this installation is encrypted with; nothing is made or changed. Raises ConfigError."""
+    from delayline.encryption.data_key import find_data_key
+
+    return find_data_key(settings.data_dir, *settings.store.encryption_keys)
 
 
 def open_embedded(
@@ -42,6 +50,7 @@ def open_embedded(
     witness: "Witness" = lambda ends, vouched: None,
     *,
     accept_loss: bool = False,
+    data_key: "DataKey | None" = None,
 ) -> "EmbeddedQueue":
     """See `EmbeddedQueue.open`. Raises QueueError, ConfigError."""
     from cli.data_dir import SECOND_MARK
@@ -58,6 +67,7 @@ def open_embedded(
         accept_loss=accept_loss,
         witness=witness,
         second_mark=settings.data_dir / SECOND_MARK,
+        data_key=data_key,
     )
 
 

@@ -11,6 +11,7 @@ from cli.serve_commands import DataDir, read_settings
 from cli.tables import show_json, show_rows
 
 if TYPE_CHECKING:
+    from delayline.encryption.data_key import DataKey
     from mq.embedded.scrub import Report
 
 COLUMNS = ("topic", "partition", "start", "end", "records", "lost", "damage")
@@ -30,16 +31,19 @@ def scrub(config: ConfigPath = None, data_dir: DataDir = None, as_json: Json = F
     if settings.mq.kind != "embedded":
         raise Failure("scrub reads the embedded queue; Kafka's brokers check their own logs", USAGE)
     from cli.data_dir import SECOND_MARK, IndexWitness
+    from cli.queues import data_key_of
     from mq.embedded.scrub import scrub as scrub_queue
 
+    data_key = data_key_of(settings)
     try:
         report = scrub_queue(
             settings.data_dir / "queue",
             settings.namespace,
             settings.data_dir / SECOND_MARK,
-            IndexWitness(settings.data_dir / "index", accept_loss=False),
+            IndexWitness(settings.data_dir / "index", accept_loss=False, data_key=data_key),
+            data_key,
         )
-        index = _index(settings.data_dir / "index", queue_is_whole=report.whole)
+        index = _index(settings.data_dir / "index", data_key, queue_is_whole=report.whole)
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}; scrub as the user that runs the server") from error
     show_json(_document(report, index)) if as_json else _show(report, index)
@@ -47,14 +51,14 @@ def scrub(config: ConfigPath = None, data_dir: DataDir = None, as_json: Json = F
         raise SystemExit(DAMAGED)
 
 
-def _index(folder: Path, *, queue_is_whole: bool) -> str:
+def _index(folder: Path, data_key: "DataKey | None", *, queue_is_whole: bool) -> str:
     """What is wrong with the index; empty where nothing is. Raises StoreError where that is no damage; but for a
     damaged queue, of which the report counts more."""
     from store.errors import StoreDamaged, StoreError
     from store.rocks import verify
 
     try:
-        verify(folder)
+        verify(folder, data_key)
     except StoreDamaged as error:
         return str(error)
     except StoreError as error:

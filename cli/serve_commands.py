@@ -118,9 +118,12 @@ def run_process(
     from delayline.config import is_loopback
     from delayline.config.checks import KEYS
     from delayline.process import logs
+    from delayline.process.dumps import forbid_dumps
     from delayline.process.tls import read_listener
 
     logs.configure(settings.log.format, settings.log.level)
+    if not settings.process.memory_dumps:
+        forbid_dumps()
     host, is_api = address.host, address.setting == "api.port"
     given = settings.api
     tls = read_listener(given.certfile, given.keyfile, "api.certfile", SystemClock()) if is_api else None

@@ -5,6 +5,7 @@
     ├── ConfigError           a setting that cannot be; its text is one sentence for the operator
     ├── MalformedRecord       bytes that are not a record body
     ├── MalformedMessageId    text that is not a message id
+    ├── Altered               an encrypted value that is not the one that was written there
     ├── MalformedDirective    a duration, moment or level that does not parse
     └── UnknownFormat         bytes of ours with a version this program does not know
         └── Foreign           bytes that look like ours, and that no version writes
@@ -31,6 +32,10 @@ class MalformedRecord(DelaylineError):
 
 class MalformedMessageId(DelaylineError):
     """Text that is not a message id."""
+
+
+class Altered(DelaylineError):
+    """An encrypted value is not the one that was written at this place with this data key."""
 
 
 class MalformedDirective(DelaylineError):

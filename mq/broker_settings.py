@@ -15,7 +15,7 @@ class BrokerSettings:
     namespace: str = "delayline"
     topics_create: bool = True
     group_topics_max: int = GROUP_TOPICS_MAX  # made in an hour, for what comes from one topic
-    properties: Mapping[str, str] = field(default_factory=dict)  # the client's own
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)  # the client's own, with passwords
     address: str = ""
     discovery_interval_s: float = 2.0
     tend_interval_s: float = 30.0  # between two looks at what buffer topics should be

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from delayline.clock import Clock
 from delayline.config import Settings
+from delayline.encryption.data_key import find_data_key
 from delayline.errors import ConfigError, DelaylineError
 from reconcile.errors import ReconcileError
 from reconcile.exits import exit_of
@@ -138,7 +139,8 @@ def _reader(job: JobSettings, settings: Settings, spark: "SparkSession", clock: 
     if kind == "embedded":
         from reconcile.readers.embedded import EmbeddedReader
 
-        return EmbeddedReader(settings.data_dir, settings.namespace, clock)
+        data_key = find_data_key(settings.data_dir, *settings.store.encryption_keys)
+        return EmbeddedReader(settings.data_dir, settings.namespace, clock, data_key)
     if kind == "rocketmq":
         from reconcile.readers.rocketmq import RocketmqReader
 

@@ -9,33 +9,39 @@ On a full disk RocksDB refuses every write, keeps reading, and resumes by itself
 now and then: a writer that tried again at once kept it from resuming for 30 s, so refusals are remembered a while.
 """
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rocksdict import (
-    AccessType,
-    BlockBasedOptions,
-    Cache,
-    DBCompressionType,
-    Options,
-    Rdict,
-    ReadOptions,
-    WriteBatch,
-    WriteOptions,
-)
+from rocksdict import AccessType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from delayline.clock import Clock, SystemClock
-from delayline.process.links import linked, no_file, refuse_irregular, unreadable
-from store.errors import StoreDamaged, StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
+from delayline.errors import Altered
+from delayline.process.links import linked
+from store.errors import StoreDamaged, StoreError, StoreFormat, StoreFull, StoreUnusable
+from store.folder import DAMAGED, ROCKS, lock_of, refuse_foreign, refuse_obstacles
 from store.index import RESERVE_SHARE
-from store.keys import FORMAT, FORMAT_ROW, decode_number, encode_number
+from store.keys import (
+    DATA_KEY_ROW,
+    ENCRYPTED_FORMAT,
+    FORMAT,
+    FORMAT_ROW,
+    RECORD_BYTES,
+    decode_number,
+    encode_number,
+)
+from store.tuning import MEMORY_BYTES_MIN, options_of
 
-MEMORY_BYTES_MIN = 8 << 20
-_LOCK, _ROCKS, _DAMAGED = "LOCK", "rocksdb", "DAMAGED"
+if TYPE_CHECKING:
+    from delayline.encryption.cipher import Cipher
+    from delayline.encryption.data_key import DataKey
+
+PURPOSE = b"index"
+"""Of the cipher for an index."""
+
 RANGES_PER_MEMTABLE_MAX = 4096
 _FREE_CHECK_BYTES = 4 << 20
 _FREED_BYTES_MAX = 64 << 20
@@ -101,8 +107,16 @@ class Database:
     so."""
 
     def __init__(
-        self, rocks: Rdict, options: Options, lock: int, space: FreeSpace, clock: Clock, damaged: Path | None
+        self,
+        rocks: Rdict,
+        options: Options,
+        lock: int,
+        space: FreeSpace,
+        clock: Clock,
+        damaged: Path | None,
+        cipher: "Cipher | None",
     ) -> None:
+        self.cipher = cipher
         self._rocks = rocks
         self._damaged = damaged
         self._clock = clock
@@ -127,18 +141,21 @@ class Database:
         disk_free_min_bytes: int = 0,
         statistics: bool = False,
         clock: Clock | None = None,
+        data_key: "DataKey | None" = None,
     ) -> "Database":
-        """Raises StoreLocked, StoreFormat, StoreUnusable, StoreFull."""
-        lock = _lock(folder)
+        """With a `data_key` the values of records are encrypted, and names hidden.
+        Raises StoreLocked, StoreFormat, StoreUnusable, StoreFull."""
+        lock = lock_of(folder)
         try:
-            _refuse_foreign(folder)
-            _refuse_obstacles(folder)
+            refuse_foreign(folder)
+            refuse_obstacles(folder)
             # Checked before RocksDB opens, which would create files in a folder that is not ours.
-            options = _options(memory_bytes_max, statistics=statistics)
+            options = options_of(memory_bytes_max, statistics=statistics)
             with _with_meaning(), _opening():
-                rocks = Rdict(str(folder / _ROCKS), options)
+                rocks = Rdict(str(folder / ROCKS), options)
             space = FreeSpace(free_bytes or (lambda: shutil.disk_usage(folder).free), disk_free_min_bytes)
-            database = cls(rocks, options, lock, space, clock or SystemClock(), folder / _DAMAGED)
+            cipher = None if data_key is None else data_key.cipher(PURPOSE)
+            database = cls(rocks, options, lock, space, clock or SystemClock(), folder / DAMAGED, cipher)
             # Last, because it may write the format row: a foreign or damaged folder has been refused by now.
             database._check_format()
         except StoreError as error:
@@ -148,64 +165,117 @@ class Database:
 
     @classmethod
     @contextmanager
-    def to_read(cls, folder: Path) -> "Iterator[Database | None]":
+    def to_read(cls, folder: Path, data_key: "DataKey | None" = None) -> "Iterator[Database | None]":
         """What is in the folder, of which nothing is changed; None where there is no index. Raises StoreLocked,
         StoreFormat, StoreUnusable, StoreDamaged."""
         with ExitStack() as held:
-            lock = _lock(folder, make=False)
+            lock = lock_of(folder, make=False)
             held.callback(os.close, lock)
             try:
-                database = cls._linked(folder, lock, held) if folder.exists() else None
+                database = cls._linked(folder, lock, held, data_key) if folder.exists() else None
             except StoreError as error:
                 raise type(error)(f"time index {folder}: {error}") from error
             yield database
 
     @classmethod
-    def _linked(cls, folder: Path, lock: int, held: ExitStack) -> "Database | None":
-        rocks = folder / _ROCKS
-        _refuse_foreign(folder)
-        _refuse_obstacles(folder)
+    def _linked(cls, folder: Path, lock: int, held: ExitStack, data_key: "DataKey | None") -> "Database | None":
+        rocks = folder / ROCKS
+        refuse_foreign(folder)
+        refuse_obstacles(folder)
         if not (rocks / "CURRENT").exists():
             return None
         # Opened through hard links: even a read-only open writes settings and log files, and a verify must change
         # nothing.
         links = held.enter_context(linked(rocks))
-        options = _options(MEMORY_BYTES_MIN, statistics=False)
+        options = options_of(MEMORY_BYTES_MIN, statistics=False)
         try:
             with _with_meaning(), _opening():
                 db = Rdict(str(links), options, access_type=AccessType.read_only(False))
         except StoreError as error:
             raise type(error)(str(error).replace(str(links), str(rocks))) from error
         held.callback(db.close)
-        return cls(db, options, lock, FreeSpace(lambda: 0, 0), SystemClock(), None)
+        cipher = None if data_key is None else data_key.cipher(PURPOSE)
+        database = cls(db, options, lock, FreeSpace(lambda: 0, 0), SystemClock(), None, cipher)
+        database._refuse_other_format()
+        return database
 
     @staticmethod
     def discard(folder: Path) -> None:
         """Throw away what a damaged folder holds. Raises StoreLocked, StoreUnusable."""
-        lock = _lock(folder)
+        lock = lock_of(folder)
         try:
-            if (folder / _ROCKS).is_dir() and not (folder / _ROCKS).is_symlink():
-                shutil.rmtree(folder / _ROCKS, ignore_errors=True)
+            if (folder / ROCKS).is_dir() and not (folder / ROCKS).is_symlink():
+                shutil.rmtree(folder / ROCKS, ignore_errors=True)
             else:
-                (folder / _ROCKS).unlink(missing_ok=True)
-            (folder / _DAMAGED).unlink(missing_ok=True)
+                (folder / ROCKS).unlink(missing_ok=True)
+            (folder / DAMAGED).unlink(missing_ok=True)
         finally:
             os.close(lock)
 
     def _check_format(self) -> None:
         try:
-            found = self.get(FORMAT_ROW)
-            # The format number is the first row ever written, and a crash leaves a prefix of the writes: rows without
-            # one are not ours.
-            if found is None and next(self.keys(b"", ReadOptions()), None) is not None:
-                raise StoreFormat("it has rows but no format number")
-            if found is not None and (number := decode_number(found)) != FORMAT:
-                raise StoreFormat(f"it is of format {number}, this program knows {FORMAT}")
-            if found is None:
-                self.write_row(FORMAT_ROW, encode_number(FORMAT))
+            if not self._refuse_other_format():
+                # The format number is the first row ever written, and a crash leaves a prefix of the writes: rows
+                # without one are not ours.
+                if next(self.keys(b"", ReadOptions()), None) is not None:
+                    raise StoreFormat("it has rows but no format number")
+                self._write_format()
         except StoreError:
             self._rocks.close()
             raise
+
+    def _refuse_other_format(self) -> bool:
+        """Whether it has a format. Raises StoreFormat where that is another one: what is in it stays as it is."""
+        row = self.get(FORMAT_ROW)
+        found = None if row is None else decode_number(row)
+        if found not in (None, FORMAT, ENCRYPTED_FORMAT):
+            raise StoreFormat(f"it is of format {found}, this program knows {FORMAT} and {ENCRYPTED_FORMAT}")
+        if found == FORMAT and self.cipher is not None:
+            raise StoreFormat("it is not encrypted: `delayline data encrypt` does it")
+        if found == ENCRYPTED_FORMAT and self.cipher is None:
+            raise StoreFormat("it is encrypted: set store.encryption_key")
+        if found == ENCRYPTED_FORMAT and self.cipher is not None and self.get(DATA_KEY_ROW) != self.cipher.key_id:
+            raise StoreFormat(
+                "it is encrypted with another data key than that of encryption.json: put back the file that belongs "
+                "to it, or delete the folder, and it is rebuilt from the queue"
+            )
+        return found is not None
+
+    def _write_format(self) -> None:
+        batch = self.batch()
+        if self.cipher is None:
+            batch.put(FORMAT_ROW, encode_number(FORMAT))
+        else:
+            batch.put(FORMAT_ROW, encode_number(ENCRYPTED_FORMAT))
+            batch.put(DATA_KEY_ROW, self.cipher.key_id)
+        self.write(batch)
+
+    # --- what a record's row holds
+
+    def stored(self, rows: Iterable[bytes], values: Iterable[bytes]) -> Iterable[bytes]:
+        """The values of these records, as they go into their rows. Hot: in C where nothing is encrypted."""
+        return values if self.cipher is None else map(self.cipher.encrypt, values, rows)
+
+    def value(self, row: bytes, stored: bytes) -> bytes:
+        """The value of a record. Raises StoreDamaged: it is not what was written there."""
+        if self.cipher is None:
+            return stored
+        try:
+            return self.cipher.decrypt(stored, row)
+        except Altered as error:
+            if self._damaged is not None:
+                self._damaged.touch()
+            raise StoreDamaged(f"damaged: the value of a record: {error}") from error
+
+    def name(self, name: bytes) -> bytes:
+        """As it goes into rows."""
+        return name if self.cipher is None else self.cipher.hidden(name)
+
+    def check_values(self) -> None:
+        """Read every row. Raises StoreDamaged."""
+        for row, stored in self.rows(b"", ReadOptions()):
+            if len(row) == RECORD_BYTES and row[:4] != b"\0\0\0\0":
+                self.value(row, stored)
 
     def batch(self) -> WriteBatch:
         return WriteBatch(raw_mode=True)
@@ -318,61 +388,6 @@ def bounded_by(end: bytes) -> ReadOptions:
     return bound
 
 
-def _lock(folder: Path, *, make: bool = True) -> int:
-    """The file descriptor that holds the folder's lock; the kernel lets go of it when the process ends. It
-    holds nothing where there is none, and none is to be made."""
-    try:
-        if make:
-            folder.mkdir(parents=True, exist_ok=True)
-        refuse_irregular(folder / _LOCK)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and not make and not _leads_nowhere(folder):
-            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        where = f": {error.filename}" if error.filename != str(folder) else ""
-        raise StoreUnusable(f"time index {folder}: cannot be made or written: {error.strerror}{where}") from error
-    try:
-        # flock and not a pid file: the kernel releases it after kill -9, so a restart never finds a stale lock.
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(lock)
-        raise StoreLocked(f"time index {folder}: it is in use by another process") from error
-    return lock
-
-
-def _leads_nowhere(folder: Path) -> bool:
-    return any(path.is_symlink() and not path.exists() for path in (folder, folder / _LOCK))
-
-
-def _refuse_foreign(folder: Path) -> None:
-    if foreign := sorted(path.name for path in folder.iterdir() if path.name not in {_LOCK, _ROCKS, _DAMAGED}):
-        raise StoreFormat(f"it holds something else: {', '.join(foreign[:3])}")
-
-
-def _refuse_obstacles(folder: Path) -> None:
-    """What RocksDB could not open, or only after it has changed something. Raises StoreDamaged (what is there may be
-    thrown away), StoreUnusable (it cannot be read)."""
-    rocks = folder / _ROCKS
-    if (folder / _DAMAGED).exists():
-        raise StoreDamaged("damage was found while it was in use")
-    if not os.path.lexists(rocks):
-        return
-    if not rocks.is_dir():
-        raise StoreDamaged(f"{rocks} is no folder")
-    try:
-        path = unreadable(rocks)
-        obstacle = "" if path is not None else no_file(rocks)
-    except OSError as error:
-        raise StoreUnusable(f"{rocks} cannot be read: {error.strerror}") from error
-    if path is not None:
-        raise StoreUnusable(f"{path} cannot be read: Permission denied. Give the server's user the right to read it")
-    if obstacle:
-        raise StoreDamaged(obstacle)
-    # RocksDB would take this for a new database, and delete the tables that its list does not name.
-    if not (rocks / "CURRENT").exists() and next(rocks.glob("*.sst"), None) is not None:
-        raise StoreDamaged(f"{rocks} holds tables, but no list of them (CURRENT)")
-
-
 @contextmanager
 def _opening() -> Iterator[None]:
     """A file that RocksDB's list names, and is gone, is damage as any other."""
@@ -382,35 +397,3 @@ def _opening() -> Iterator[None]:
         if type(error) is Exception and "No such file or directory" in str(error):
             raise Exception(f"Corruption: {error}") from error
         raise
-
-
-def _options(memory_bytes_max: int, *, statistics: bool) -> Options:
-    """Three memtables of an eighth each, a quarter for blocks, indexes and filters; the rest is for compactions and
-    what the allocator does not give back."""
-    memory = max(memory_bytes_max, MEMORY_BYTES_MIN)
-    memtable = memory // 8
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.set_write_buffer_size(memtable)
-    options.set_max_write_buffer_number(3)
-    options.set_target_file_size_base(memtable)
-    options.set_max_bytes_for_level_base(4 * memtable)
-    options.set_compression_type(DBCompressionType.lz4())
-    options.set_max_open_files(512)
-    options.set_keep_log_file_num(2)
-    options.set_max_log_file_size(1 << 20)
-    options.set_stats_dump_period_sec(0)
-    options.set_block_based_table_factory(_tables(memory // 4))
-    if statistics:
-        options.enable_statistics()
-    return options
-
-
-def _tables(cache_bytes: int) -> BlockBasedOptions:
-    tables = BlockBasedOptions()
-    tables.set_block_cache(Cache(cache_bytes))
-    tables.set_block_size(16 << 10)
-    tables.set_cache_index_and_filter_blocks(True)
-    tables.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    tables.set_bloom_filter(10, block_based=False)
-    return tables

@@ -121,8 +121,8 @@ class DiskTier:
         ranges = self._owed.write_to(batch, self._number)
         rows = list(map(keys.encode_record, repeat(self._number), map(_DUE, entries), map(_OFFSET, entries)))
         # The loop runs in C: a Python loop here costs as much again as RocksDB itself.
-        deque(map(batch.put, rows, map(_VALUE, entries)), maxlen=0)
-        for name, key in names:
+        deque(map(batch.put, rows, self._database.stored(rows, map(_VALUE, entries))), maxlen=0)
+        for name, key in self._hidden(names):
             batch.put(keys.name_row(keys.encode_record(self._number, *key), name), b"")
             batch.put(keys.lookup_row(self._number, name), keys.encode_key(key))
         # Before the write: RocksDB accepts a batch into memory and fails at the flush, when the caller has gone on.
@@ -135,8 +135,12 @@ class DiskTier:
         if rows and rows[0] < self._floor:
             self._lower_floor(rows[0])
 
+    def _hidden(self, names: Sequence[tuple[bytes, Key]]) -> Iterator[tuple[bytes, Key]]:
+        return ((self._database.name(name), key) for name, key in names)
+
     def bind(self, name: bytes, key: Key) -> None:
         """Raises StoreFull."""
+        name = self._database.name(name)
         record = keys.encode_record(self._number, *key)
         batch = self._database.batch()
         ranges = self._owed.write_to(batch, self._number)
@@ -167,6 +171,7 @@ class DiskTier:
         values: list[bytes] = []
         names: dict[bytes, list[bytes]] = {}
         size = 0
+        encrypted = self._database.cipher is not None
         for row, value in self._rows():
             if len(row) != keys.RECORD_BYTES:
                 names.setdefault(head[-1], []).append(keys.name_of(row))
@@ -176,6 +181,8 @@ class DiskTier:
             # seek.
             if row >= limit or len(values) == records_max or size > bytes_max:
                 break
+            if encrypted:
+                value = self._database.value(row, value)
             values.append(value)
             size += len(value)
         self._head = head
@@ -207,9 +214,10 @@ class DiskTier:
         records = ((row, value) for row, value in rows if len(row) == keys.RECORD_BYTES and not self._owed.hides(row))
         found: list[tuple[bytes, bytes]] = []
         size = 0
-        for record in islice(records, limit):
-            found.append(record)
-            size += len(record[1])
+        for row, stored in islice(records, limit):
+            value = self._database.value(row, stored)
+            found.append((row, value))
+            size += len(value)
             if size > bytes_max:
                 break
         return list(map(Entry._make, _entries([row for row, _ in found], [value for _, value in found])))
@@ -230,10 +238,11 @@ class DiskTier:
 
     def get(self, key: Key) -> bytes | None:
         row = keys.encode_record(self._number, *key)
-        return None if self._owed.hides(row) else self._database.get(row)
+        stored = None if self._owed.hides(row) else self._database.get(row)
+        return None if stored is None else self._database.value(row, stored)
 
     def lookup(self, name: bytes) -> Key | None:
-        row = keys.lookup_row(self._number, name)
+        row = keys.lookup_row(self._number, self._database.name(name))
         found = None if row in self._owed.rows else self._database.get(row)
         return None if found is None else keys.decode_key(found)
 
@@ -384,7 +393,7 @@ class DiskTier:
         rows: list[bytes] = []
         names: list[tuple[bytes, bytes]] = []
         repeats: list[bytes] = []
-        for row, value in self._database.rows(keys.shard_start(self._number), self._bound):
+        for row, stored in self._database.rows(keys.shard_start(self._number), self._bound):
             if len(row) != keys.RECORD_BYTES:
                 names.append((rows[-1], keys.name_of(row)))
                 continue
@@ -393,6 +402,7 @@ class DiskTier:
                 yield rows, names, repeats
                 rows, names, repeats = [], [], []
             rows.append(row)
+            value = self._database.value(row, stored)
             if value[:1] > b"\0" and is_repeat(value):
                 repeats.append(row)
         if rows:

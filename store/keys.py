@@ -3,6 +3,7 @@
     record    u32 shard number | u64 due_ms | u64 offset                 -> value, as it was given
     name      <record> | 01 | name                                       -> empty; stands behind its record
     format    u32 0 | 'F'                                                -> u32 format number
+    data key  u32 0 | 'K'                                                -> its id; where the index is encrypted
     shard     u32 0 | 'S' | topic | 00 | shard name                      -> u32 shard number, from 1 on
     check     u32 0 | 'C' | u32 shard number                             -> checkpoint
     lookup    u32 0 | 'N' | u32 shard number | name                      -> u64 due_ms | u64 offset
@@ -17,8 +18,9 @@ from delayline.errors import UnknownFormat
 from delayline.records.message import Key, Shard
 from store.index import Checkpoint
 
-FORMAT = 1
+FORMAT, ENCRYPTED_FORMAT = 1, 2
 FORMAT_ROW = b"\0\0\0\0F"
+DATA_KEY_ROW = b"\0\0\0\0K"
 SHARD_ROWS = b"\0\0\0\0S"
 SHARD_NUMBER_MAX = 2**32 - 2
 RECORD_BYTES = 20

@@ -7,10 +7,9 @@ from functools import partial
 from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
-from rocksdict import ReadOptions
 
 from delayline.errors import Bug
 from delayline.records.message import Key, Shard
@@ -18,9 +17,12 @@ from store import keys
 from store.counts import Counts
 from store.database import Database, bounded_by
 from store.disk_tier import DiskTier
-from store.errors import StoreDamaged, StoreError, StoreFull
+from store.errors import StoreDamaged, StoreError, StoreFormat, StoreFull
 from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
 from store.memory_tier import MemoryTier
+
+if TYPE_CHECKING:
+    from delayline.encryption.data_key import DataKey
 
 log = structlog.get_logger(__name__)
 
@@ -28,18 +30,31 @@ _AnyEntry = TypeVar("_AnyEntry", bound=PlainEntry)
 _DUE, _OFFSET, _VALUE = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
-def verify(folder: Path) -> None:
+def verify(folder: Path, data_key: "DataKey | None" = None) -> None:
     """Read every row of the index in `folder`, and change nothing. Raises StoreDamaged, StoreLocked, StoreFormat,
     StoreUnusable."""
-    with Database.to_read(folder) as database:
-        for _ in () if database is None else database.rows(b"", ReadOptions()):
-            pass
+    with Database.to_read(folder, data_key) as database:
+        if database is not None:
+            database.check_values()
 
 
-def checkpoints_in(folder: Path) -> dict[Shard, Checkpoint]:
+def checkpoints_in(folder: Path, data_key: "DataKey | None" = None) -> dict[Shard, Checkpoint]:
     """How far the index in `folder` has read the logs of its shards; nothing is changed. Raises as `verify` does."""
-    with Database.to_read(folder) as database:
+    with Database.to_read(folder, data_key) as database:
         return {} if database is None else RocksIndex(database).checkpoints()
+
+
+def discard_plain(folder: Path, data_key: "DataKey") -> bool:
+    """Delete an index that is not encrypted; whether there was one. Raises as `verify` does, also where it is
+    encrypted with another data key."""
+    try:
+        with Database.to_read(folder, data_key):
+            return False
+    except StoreFormat:
+        with Database.to_read(folder):
+            pass
+    Database.discard(folder)
+    return True
 
 
 class RocksIndex:
@@ -60,12 +75,14 @@ class RocksIndex:
         memory_bytes_max: int,
         free_bytes: Callable[[], int] | None = None,
         disk_free_min_bytes: int = 0,
+        data_key: "DataKey | None" = None,
     ) -> "RocksIndex":
         """The index in `folder`, made where it does not exist.
 
         RocksDB takes about `memory_bytes_max` (at least 8 MiB), records held only in memory come on top. `put` is
         refused while less than `disk_free_min_bytes` are free; `free_bytes` returns how many are. A damaged index is
-        thrown away: it is a cache, and its owner reads the log again.
+        thrown away: it is a cache, and its owner reads the log again. With a `data_key` it is encrypted; one that is
+        encrypted in another way is refused (StoreFormat) and left as it is.
         Raises StoreLocked, StoreFormat, StoreUnusable, StoreFull."""
         opening = partial(
             Database.open,
@@ -73,6 +90,7 @@ class RocksIndex:
             memory_bytes_max=memory_bytes_max,
             free_bytes=free_bytes,
             disk_free_min_bytes=disk_free_min_bytes,
+            data_key=data_key,
         )
         try:
             return cls._over(opening())

@@ -81,6 +81,7 @@ def refuse_what_cannot_be(settings: Settings) -> None:
     _refuse_unbuilt(settings)
     _refuse_open_address(settings)
     _check_access(settings)
+    _check_encryption(settings)
     _check_internal(settings)
 
 
@@ -136,6 +137,13 @@ def _check_access(settings: Settings) -> None:
                 f'{key}: api.auth = "{KEYS}" needs the name of a file (from {settings.source("api.auth")}).'
             )
     _check_length(settings, "access.session_secret")
+
+
+def _check_encryption(settings: Settings) -> None:
+    key, before = settings.store.encryption_keys
+    if before and not key:
+        source = settings.source("store.encryption_key_before")
+        raise ConfigError(f"store.encryption_key_before: it needs store.encryption_key, the new one (from {source}).")
 
 
 def _check_internal(settings: Settings) -> None:

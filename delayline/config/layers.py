@@ -49,6 +49,10 @@ class Given(NamedTuple):
     value: Any
     source: str
 
+    def __repr__(self) -> str:
+        """Without the value, which may be a secret."""
+        return f"Given(from {self.source})"
+
 
 Layer = dict[SettingPath, Given]
 

@@ -41,7 +41,7 @@ def load_settings(
         settings = Settings.model_validate(nested(given), context=cwd)
     except ValidationError as error:
         raise _sentence(error.errors()[0], given) from None  # the chain would show secrets
-    settings._given = given
+    settings._sources = {path: one.source for path, one in given.items()}
     refuse_what_cannot_be(settings)
     return settings
 
@@ -53,10 +53,14 @@ def _sentence(error: ErrorDetails, given: Layer) -> ConfigError:
     if error["type"] == "extra_forbidden":
         return unknown(".".join(path), _rule_keys(path), source or "a rule")
     message = error["msg"][0].lower() + error["msg"][1:]
-    if error["type"] != SECRET_ERROR and isinstance(error["input"], str | int | float):
+    if error["type"] not in _HIDDEN and isinstance(error["input"], str | int | float):
         message += f", not {_shortened(error['input'])}"
     prefix = ".".join(path) + ": " if path else ""
     return ConfigError(f"{prefix}{message}{f' (from {source})' if source else ''}.")
+
+
+_HIDDEN = (SECRET_ERROR, "model_type", "dict_type")
+"""Types of errors whose input is not shown: what has the place of a table may be a secret out of it."""
 
 
 def _rule_keys(path: tuple[str, ...]) -> list[str]:

@@ -10,6 +10,7 @@ from delayline.config.section import Port, Section, default, pattern_of
 from delayline.config.types import (
     CommaSeparated,
     Duration,
+    EncryptionKey,
     JsonText,
     Levels,
     Patterns,
@@ -50,12 +51,20 @@ class Dispatch(Section):
 
 
 class Store(Section):
-    """The time index. `near_due` ahead of now and within `near_bytes_max`, messages wait in memory only."""
+    """The time index. `near_due` ahead of now and within `near_bytes_max`, messages wait in memory only.
+    `encryption_key` encrypts what the index and the embedded queue write; data of `encryption_key_before` is read."""
 
     memory_bytes_max: Annotated[Size, sizes("16MiB", "1TiB")] = default("256MiB")
     near_due: Annotated[Duration, durations("0s", "60s")] = default("5s")
     near_bytes_max: Annotated[Size, sizes("0B", "64GiB")] = default("64MiB")
     disk_free_min: Annotated[Size, sizes("0B", "1TiB")] = default("256MiB")
+    encryption_key: EncryptionKey = SecretStr("")
+    encryption_key_before: EncryptionKey = SecretStr("")
+
+    @property
+    def encryption_keys(self) -> tuple[str, str]:
+        """`encryption_key` and the one before, in base64; empty where they are not set."""
+        return self.encryption_key.get_secret_value(), self.encryption_key_before.get_secret_value()
 
 
 class History(Section):
@@ -101,6 +110,13 @@ class Reconcile(Section):
     push_token: Secret = SecretStr("")
     webhook: Secret = SecretStr("")
     webhook_token: Secret = SecretStr("")
+
+
+class ProcessSection(Section):
+    """What holds for a process that runs until it is stopped. With `memory_dumps` its memory may be written to a
+    file, for debugging."""
+
+    memory_dumps: bool = False
 
 
 class Log(Section):

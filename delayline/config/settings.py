@@ -10,7 +10,7 @@ from pydantic import PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from delayline.config.entrance import Access, Api
-from delayline.config.layers import Given, Layer
+from delayline.config.layers import SettingPath
 from delayline.config.proxies import Proxy
 from delayline.config.section import Section
 from delayline.config.sections import (
@@ -24,6 +24,7 @@ from delayline.config.sections import (
     Internal,
     Log,
     Mq,
+    ProcessSection,
     Reconcile,
     RetrySection,
     Store,
@@ -51,6 +52,7 @@ class Settings(Section):
     access: Access = Access()
     worker: WorkerSection = WorkerSection()
     internal: Internal = Internal()
+    process: ProcessSection = ProcessSection()
     log: Log = Log()
     topics: Topics = Topics()
     delay: Delay = Delay()
@@ -58,7 +60,7 @@ class Settings(Section):
     proxy: Proxy = Proxy()
     reconcile: Reconcile = Reconcile()
 
-    _given: Layer = PrivateAttr(default_factory=dict)
+    _sources: dict[SettingPath, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -164,4 +166,4 @@ class Settings(Section):
 
     def source(self, key: str) -> str:
         """Where it was written: a phrase for error messages."""
-        return self._given.get(tuple(key.split(".")), Given(None, "default")).source
+        return self._sources.get(tuple(key.split(".")), "default")

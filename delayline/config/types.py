@@ -6,7 +6,9 @@ from makes no difference.
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from delayline.errors import MalformedDirective
 from delayline.names import is_topic_name
+from delayline.process.commands import CommandFailed, output_of
 from delayline.schedule.rules import LEVELS_MAX
 from delayline.sizes import format_size, parse_size_bytes
 from delayline.times import format_duration, parse_duration_ms
@@ -22,6 +25,12 @@ from delayline.times import format_duration, parse_duration_ms
 SECRET_ERROR = "secret"
 """Type of the validation errors whose input must not be shown. Code that shows inputs also leaves out tables and
 lists: a secret may stand inside."""
+
+COMMAND_S = 10.0
+"""For a command that prints a secret, and everything that it has started."""
+
+COMMAND_BYTES_MAX = 64 << 10
+ENCRYPTION_KEY_BYTES = 32
 
 
 def _refused(message: str, kind: str = "setting") -> PydanticCustomError:
@@ -71,20 +80,53 @@ def _parse_json(value: object) -> object:
 
 
 def _read_secret(value: object, info: ValidationInfo) -> object:
-    """The secret itself, or a table that names the file it is in, relative to the working directory."""
+    """The secret itself, or a table that names the file it is in, or the command that prints it; both are relative to
+    the working directory. The table may be written as JSON text, for the environment."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str):
-        return value
-    if not isinstance(value, dict) or set(value) != {"file"} or not isinstance(value["file"], str):
-        raise _refused('expected text, or a table with the one key "file"', SECRET_ERROR)
+        value = _table_in(value)
+    folder = Path(info.context or ".")
+    match value:
+        case str():
+            return value
+        case {"file": str(name), **others} if not others:
+            return _secret_in(folder, name)
+        case {"command": [str(), *_] as words, **others} if not others and all(isinstance(w, str) for w in words):
+            return _secret_of(folder, words)
+    raise _refused('expected text, or a table with the one key "file" or "command"', SECRET_ERROR)
+
+
+def _table_in(text: str) -> object:
+    """The table, if the text is one of these in JSON; any other text is the secret."""
+    if text.startswith("{"):
+        with suppress(ValueError):
+            found = json.loads(text)
+            if isinstance(found, dict) and set(found) in ({"file"}, {"command"}):
+                return found
+    return text
+
+
+def _secret_in(folder: Path, name: str) -> str:
     try:
-        return (Path(info.context or ".") / value["file"]).read_text().removesuffix("\n")
+        return (folder / name).read_text().removesuffix("\n")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise _refused(f"cannot read the file {value['file']}: {why}", SECRET_ERROR) from error
+        raise _refused(f"cannot read the file {name}: {why}", SECRET_ERROR) from error
+
+
+def _secret_of(folder: Path, words: list[str]) -> str:
+    """The program alone is named in errors: its arguments may hold more than they should."""
+    try:
+        printed = output_of(words, seconds=COMMAND_S, bytes_max=COMMAND_BYTES_MAX, folder=folder)
+        return printed.decode().removesuffix("\n")
+    except CommandFailed as error:
+        why = f"{error}: {error.complaint}" if error.complaint else str(error)
+        raise _refused(f"the command {words[0]} gives no secret: {why}", SECRET_ERROR) from None
+    except UnicodeDecodeError:
+        raise _refused(f"the command {words[0]} gives no secret: what it prints is not text", SECRET_ERROR) from None
 
 
 Duration = Annotated[int, BeforeValidator(_parse_duration), PlainSerializer(format_duration, return_type=str)]
@@ -107,7 +149,23 @@ JsonText = BeforeValidator(_parse_json)
 """Annotates a table or an array of tables that may be written as JSON text."""
 
 Secret = Annotated[SecretStr, BeforeValidator(_read_secret)]
-"""Text that is never shown, or `{ file = "path" }` (in TOML also `x.file = "path"`)."""
+"""Text that is never shown, or `{ file = "path" }` (in TOML also `x.file = "path"`), or `{ command = ["word"] }`."""
+
+
+def _check_encryption_key(key: SecretStr) -> SecretStr:
+    """Empty is no key."""
+    text = key.get_secret_value()
+    try:
+        length = len(b64decode(text, validate=True))
+    except ValueError:
+        length = -1
+    if text and length != ENCRYPTION_KEY_BYTES:
+        raise _refused(f"expected {ENCRYPTION_KEY_BYTES} bytes in base64 (`openssl rand -base64 32`)", SECRET_ERROR)
+    return key
+
+
+EncryptionKey = Annotated[Secret, AfterValidator(_check_encryption_key)]
+"""A key of AES-256 as base64 text; empty is none."""
 
 
 def durations(at_least: str, at_most: str) -> AfterValidator:

@@ -8,6 +8,8 @@
     reclaim.py  gives back the disk that trimmed records took
     retention.py  deletes what was delivered long ago, or is too much
     entry.py    many records in one value: the layout
+    encrypted.py  entries of a log that is encrypted
+    encrypting.py  encrypts a log that is not
     folder.py   the folder, its lock and its format
     mark.py     how far the log was acknowledged: a file beside it
     examine.py  compares the log with the mark before it is opened

@@ -3,6 +3,8 @@
     entry = u8 version (1) | u8 flags | u16 zero | u32 count | u64 append time (epoch ms)
           | count x u64 record time, where flag 1 is set | count x u32 end of the body | bodies
 
+An entry of version 3 has the same head, and the rest encrypted (`encrypted.py`).
+
 An entry of version 2 records that records were lost, and that the operator has accepted it: `u8 version (2) | u8 zero
 | u16 zero | u32 count | u64 time of accepting`. Its offsets are never used again; readers pass over them.
 
@@ -21,14 +23,16 @@ from mq.contract import LogRecord
 from mq.errors import QueueFormat
 from mq.local.group import Batch
 
-VERSION, LOST_VERSION = 1, 2
+VERSION, LOST_VERSION, ENCRYPTED_VERSION = 1, 2, 3
 OWN_TIMES = 1
 ENTRY_BYTES_MAX = 64 << 10
 """A reader that wants one record copies its whole entry; a larger record has an entry to itself."""
 ENTRY_RECORDS_MAX = 1024
 LOST_RECORDS_MAX = (1 << 32) - 1
+_VERSIONS = (VERSION, LOST_VERSION, ENCRYPTED_VERSION)
 
 _HEAD = struct.Struct(">BBHIQ")
+HEAD_BYTES = _HEAD.size
 
 
 class Head(NamedTuple):
@@ -64,8 +68,9 @@ def _encode(batch: Batch, ends: list[int], begin: int, first: int, behind: int) 
 
 def read_head(entry: bytes) -> Head:
     """Raises QueueFormat."""
-    if len(entry) < _HEAD.size or entry[0] not in (VERSION, LOST_VERSION):
-        raise QueueFormat(f"a log entry of version {entry[0] if entry else 'none'}, this program knows {VERSION}")
+    if len(entry) < _HEAD.size or entry[0] not in _VERSIONS:
+        found = entry[0] if entry else "none"
+        raise QueueFormat(f"a log entry of version {found}, this program knows {ENCRYPTED_VERSION}")
     version, flags, _, count, appended_at_ms = _HEAD.unpack_from(entry)
     return Head(count, appended_at_ms, bool(flags & OWN_TIMES), version == LOST_VERSION)
 
@@ -82,7 +87,9 @@ def decode_entry(
     entry: bytes, base_offset: int, offset: int, records_max: int, bytes_max: int, *, least: int = 1
 ) -> list[LogRecord]:
     """The entry's records from `offset` on, at most `records_max` and `bytes_max` bytes of bodies; but `least` (0 or
-    1) where there are any. Hot: about 0.4 us per record. Raises QueueFormat."""
+    1) where there are any. Hot: about 0.4 us per record. Raises QueueFormat, also of one that is encrypted."""
+    if entry[:1] == b"\x03":
+        raise QueueFormat("a log entry that is encrypted")
     count, appended_at_ms, own_times, lost = read_head(entry)
     first = offset - base_offset
     if lost or first >= count:

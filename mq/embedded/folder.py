@@ -1,7 +1,7 @@
 """The embedded queue's folder.
 
 LOCK        locked (flock) while a process has the queue open; its text names that process
-queue.json  format version and namespace; whether there is a mark
+queue.json  format version and namespace; whether there is a mark; with which data key it is encrypted
 log/        RocksDB
 topics.json  the rows of the log's topics a second time (`topics_copy.py`)
 lost-*/     what was thrown away with `--accept-loss`
@@ -17,7 +17,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
@@ -27,32 +27,43 @@ from delayline.times import format_moment
 from mq.embedded.topics_copy import TOPICS_COPY, read_copy
 from mq.errors import QueueFormat, QueueLocked, QueueUnavailable
 
+if TYPE_CHECKING:
+    from delayline.encryption.data_key import DataKey
+
 FORMAT_VERSION = 1
 LOST = "lost-"
 """What the names of folders begin with that keep what an accepted loss has replaced."""
 SETTINGS = "queue.json"
 
 
-class Marker(msgspec.Struct, frozen=True):
-    """`queue.json`."""
+class Marker(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`queue.json`. `data_key` is the id of the data key that the log is encrypted with, empty where it is not;
+    `encrypting`, that only a part of it is so far."""
 
     embedded_queue: int
     namespace: str
     marked: bool = False
+    data_key: str = ""
+    encrypting: bool = False
 
 
 class Folder:
     """A folder that is this process's alone until `close`, where it is there. Nothing is made before `make`."""
 
-    def __init__(self, path: Path, namespace: str) -> None:
-        """Raises QueueUnavailable, QueueLocked, QueueFormat."""
+    def __init__(
+        self, path: Path, namespace: str, data_key: "DataKey | None" = None, *, to_encrypt: bool = False
+    ) -> None:
+        """`data_key` is that of an encrypted queue, `to_encrypt` opens one that is to become one. Raises
+        QueueUnavailable, QueueLocked, QueueFormat (also: it is encrypted in another way)."""
         self.path = path
         self.log = path / "log"
         self.mark = mark_of(path)
         self.topics_copy = path / TOPICS_COPY
         self.trouble = ""
         """Why `queue.json` of a folder that holds a log cannot be believed; empty where it can."""
-        self._expected = Marker(FORMAT_VERSION, namespace)
+        self.data_key_id = "" if data_key is None else data_key.id.hex()
+        self._expected = Marker(FORMAT_VERSION, namespace, data_key=self.data_key_id)
+        self._to_encrypt = to_encrypt
         if path.is_symlink() and not path.exists():
             raise QueueUnavailable(
                 f"the queue's folder {path} is a link that leads nowhere: put back what it leads to"
@@ -92,6 +103,21 @@ class Folder:
             with translated_errors(self.path):
                 self._write(msgspec.structs.replace(self._expected, marked=True))
 
+    def refuse_other_key(self, known: "DataKey | None") -> None:
+        """Raises QueueFormat where it is encrypted, be it in part, with another data key than `known`."""
+        begun = "" if self._marker is None else self._marker.data_key
+        if begun and (known is None or known.id.hex() != begun):
+            raise QueueFormat(
+                f"the queue in {self.path} is encrypted with the data key {begun}: put back encryption.json, which "
+                f"holds it. Nothing was changed"
+            )
+
+    def note_encrypting(self, data_key: "DataKey", *, done: bool) -> None:
+        """That it is encrypted with this data key, in part or (`done`) as a whole. Raises QueueUnavailable."""
+        with translated_errors(self.path):
+            expected = msgspec.structs.replace(self._expected, marked=self.marked, data_key=data_key.id.hex())
+            self._write(msgspec.structs.replace(expected, encrypting=not done))
+
     def _write(self, marker: Marker) -> None:
         write_durably(self.path / SETTINGS, msgspec.json.encode(marker) + b"\n")
         self._marker = marker
@@ -111,10 +137,13 @@ class Folder:
             self.trouble = f"{file} is empty"
             return None
         try:
-            return _compare(self.path, data, self._expected)
+            found = _compare(self.path, data, self._expected)
         except msgspec.DecodeError as error:
             self.trouble = f"{file} cannot be read: {error}"
             return None
+        if not self._to_encrypt:
+            _compare_keys(self.path, found, self._expected)
+        return found
 
     def _without_settings(self) -> str:
         names = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
@@ -141,11 +170,12 @@ def mark_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.mark")
 
 
-def check_marker(path: Path, namespace: str) -> None:
+def check_marker(path: Path, namespace: str, data_key: "DataKey | None" = None) -> None:
     """For who looks into the folder of a queue that another process may have open. Raises QueueFormat, and
     QueueUnavailable where there is no queue."""
+    expected = Marker(FORMAT_VERSION, namespace, data_key="" if data_key is None else data_key.id.hex())
     try:
-        _compare(path, read_file(path / SETTINGS), Marker(FORMAT_VERSION, namespace))
+        _compare_keys(path, _compare(path, read_file(path / SETTINGS), expected), expected)
     except OSError as error:
         raise QueueUnavailable(f"there is no queue in {path}: {error.strerror}") from error
     except msgspec.DecodeError as error:
@@ -205,3 +235,22 @@ def _compare(path: Path, data: bytes, expected: Marker) -> Marker:
             f"the queue in {path} belongs to the namespace {found.namespace!r}, not {expected.namespace!r}"
         )
     return found
+
+
+def _compare_keys(path: Path, found: Marker, expected: Marker) -> None:
+    """Raises QueueFormat."""
+    if found.encrypting:
+        raise QueueFormat(f"the queue in {path} is encrypted in part: let `delayline data encrypt` finish it")
+    if found.data_key == expected.data_key:
+        return
+    if not found.data_key:
+        raise QueueFormat(f"the queue in {path} is not encrypted: `delayline data encrypt` does it")
+    if not expected.data_key:
+        raise QueueFormat(
+            f"the queue in {path} is encrypted with the data key {found.data_key}: set store.encryption_key, and put "
+            f"back encryption.json beside the queue if it is gone. Nothing was changed"
+        )
+    raise QueueFormat(
+        f"the queue in {path} is encrypted with the data key {found.data_key}, and encryption.json holds "
+        f"{expected.data_key}: put back the file that belongs to the queue. Nothing was changed"
+    )

@@ -15,10 +15,12 @@ A group is one WriteBatch in the write-ahead log, then one fsync. Page: docs/for
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rocksdict import DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from mq.contract import LogRecord
+from mq.embedded.encrypted import encrypted
 from mq.embedded.entry import encode_entries, read_head
 from mq.embedded.mark import Acknowledged, LogId, Mark, synced_manifest
 from mq.embedded.reclaim import Reclaimer
@@ -48,6 +50,9 @@ from mq.local.group import Group
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
 
+if TYPE_CHECKING:
+    from delayline.encryption.cipher import Cipher
+
 TRIM_COMPACT_BYTES = 256 * MIB
 """How much trimmed log may wait for RocksDB's own compactions before the range is compacted by us."""
 
@@ -70,13 +75,16 @@ class RocksLog:
         disk_free_min_bytes: int,
         free_bytes: Callable[[Path], int] = disk_free_bytes,
         trim_compact_bytes: int = TRIM_COMPACT_BYTES,
+        cipher: "Cipher | None" = None,
     ) -> None:
+        """`cipher` encrypts the records, and must be that of a log that is there."""
         self._folder = folder
         self._disk_free_min_bytes = disk_free_min_bytes
         self._free_bytes = free_bytes
         self._unsynced = WriteOptions()
         self._unsynced.sync = False
         self._deleted_to: dict[int, int] = {}
+        self._cipher = cipher
         self._closed = False
         self._damage: str | None = None
         self._mark: Mark | None = None
@@ -156,7 +164,8 @@ class RocksLog:
         for partition, records in group.batches.items():
             topic_number, number = partition.topic.number, partition.number
             for base, entry in encode_entries(records):
-                batch.put(KEY.pack(topic_number, number, base), entry)
+                key = KEY.pack(topic_number, number, base)
+                batch.put(key, entry if self._cipher is None else encrypted(key, entry, self._cipher))
         for partition, cursor in group.cursors.items():
             batch.put(KEY.pack(TABLES, CURSORS, _id(partition)), cursor)
         for partition, low_offset in group.trims.items():
@@ -218,7 +227,7 @@ class RocksLog:
             raise QueueUnavailable("the queue is closed") from error
         log = partition.topic.number, partition.number
         try:
-            records = read_records(found, log, offset, end, records_max, bytes_max)
+            records = read_records(found, log, offset, end, records_max, bytes_max, self._cipher)
         except QueueUnavailable as error:
             self._damage = f"{error}: {partition.topic.name}, partition {partition.name}, from offset {offset} on"
             raise QueueUnavailable(self._damage) from error

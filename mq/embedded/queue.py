@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -12,6 +12,7 @@ from delayline.names import Names, installation
 from delayline.process.links import read_file
 from mq.audited import Positions, decode_positions
 from mq.embedded.accept_loss import go_on, would_give_up
+from mq.embedded.encrypted import PURPOSE
 from mq.embedded.examine import Loss
 from mq.embedded.folder import Folder
 from mq.embedded.log import RocksLog, disk_free_bytes
@@ -25,6 +26,9 @@ from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue
 from mq.local.steps import TrimStep
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
+
+if TYPE_CHECKING:
+    from delayline.encryption.data_key import DataKey
 
 _log = structlog.get_logger("queue")
 
@@ -98,17 +102,19 @@ class EmbeddedQueue(LocalQueue):
         accept_loss: bool = False,
         witness: Witness = lambda ends, vouched: None,
         second_mark: Path | None = None,
+        data_key: "DataKey | None" = None,
     ) -> "EmbeddedQueue":
         """Open the queue in `folder`, which is made where it does not exist. `partitions` counts for topics made from
         now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` returns it) clients' appends are refused.
         `accept_loss` goes on where acknowledged records are missing, with what is left. `witness` is shown
         where the buffers end before anything is made, and whether a mark has vouched for the log; it may refuse.
-        `second_mark` is where the mark is kept a second time.
+        `second_mark` is where the mark is kept a second time. With a `data_key` what records hold is encrypted.
 
-        Raises QueueDamaged (they are missing), QueueLocked, QueueFormat, QueueUnavailable (the folder cannot be
-        used), ConfigError (the namespace). Where it raises without `accept_loss`, nothing has been changed."""
+        Raises QueueDamaged (they are missing), QueueLocked, QueueFormat (also: encrypted with another data key, or
+        not), QueueUnavailable (the folder cannot be used), ConfigError (the namespace). Where it raises without
+        `accept_loss`, nothing has been changed."""
         names = installation(namespace)
-        ours = Folder(folder, namespace)
+        ours = Folder(folder, namespace, data_key)
         with closing_on_error(ours):
             found = verify(ours, names, second_mark, witness)
             if found.loss is None:
@@ -121,7 +127,8 @@ class EmbeddedQueue(LocalQueue):
                 witness(buffer_ends(names, left), ours.marked)
             else:
                 _refuse(ours, found.loss, found.of_log)
-            log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
+            cipher = None if data_key is None else data_key.cipher(PURPOSE)
+            log = RocksLog(ours.log, disk_free_min_bytes, free_bytes, cipher=cipher)
             limits = LocalLimits(partitions, record_bytes_max, topics_max, group_topics_max)
             queue = cls(ours, log, names, clock, limits, second_mark)
             queue.given_up = found.of_log is not None

@@ -6,11 +6,12 @@ Tables and write-ahead logs are named where the damage is in one; nothing is cha
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocksdict import RdictIter
 
 from delayline.names import installation
+from mq.embedded.encrypted import PURPOSE, decrypted
 from mq.embedded.entry import ENTRY_RECORDS_MAX, decode_entry, read_head
 from mq.embedded.examine import Opened, opened_to_read
 from mq.embedded.folder import Folder
@@ -21,6 +22,10 @@ from mq.embedded.tuning import options
 from mq.embedded.verify import Witness, verify
 from mq.errors import QueueDamaged, QueueError, QueueUnavailable
 from mq.local.storage import StoredPartition
+
+if TYPE_CHECKING:
+    from delayline.encryption.cipher import Cipher
+    from delayline.encryption.data_key import DataKey
 
 
 class Scrubbed(NamedTuple):
@@ -48,11 +53,16 @@ class Report(NamedTuple):
 
 
 def scrub(
-    folder: Path, namespace: str, second: Path | None = None, witness: Witness = lambda ends, vouched: None
+    folder: Path,
+    namespace: str,
+    second: Path | None = None,
+    witness: Witness = lambda ends, vouched: None,
+    data_key: "DataKey | None" = None,
 ) -> Report:
-    """It is judged as at a start: `second` and `witness` as there (`EmbeddedQueue.open`). Raises QueueLocked (a
-    process has it open), QueueFormat, QueueUnavailable (there is none, or it may not be read)."""
-    ours = Folder(folder, namespace)
+    """It is judged as at a start: `second`, `witness` and `data_key` as there (`EmbeddedQueue.open`). Raises
+    QueueLocked (a process has it open), QueueFormat, QueueUnavailable (there is none, or it may not be read)."""
+    ours = Folder(folder, namespace, data_key)
+    cipher = None if data_key is None else data_key.cipher(PURPOSE)
     with closing(ours):
         try:
             loss = verify(ours, installation(namespace), second, witness).of_log
@@ -62,19 +72,19 @@ def scrub(
         if not problems and not ours.log.exists():
             raise QueueUnavailable(f"there is no queue in {folder}")
         try:
-            return _read(ours.log, problems)
+            return _read(ours.log, problems, cipher)
         except QueueError as error:
             return Report((), (), (*problems, str(error)))
 
 
-def _read(log: Path, problems: tuple[str, ...]) -> Report:
+def _read(log: Path, problems: tuple[str, ...], cipher: "Cipher | None") -> Report:
     chosen = options()
     chosen.set_paranoid_checks(True)
     with opened_to_read(log, chosen) as opened:
         db = opened.db
         topics = list(stored_topics(db.iter()))
         read = tuple(
-            _partition(opened, topic.name, (topic.number, number), held)
+            _partition(opened, topic.name, (topic.number, number), held, cipher)
             for topic in topics
             for number, held in enumerate(topic.partitions)
         )
@@ -92,7 +102,7 @@ def _everything(found: RdictIter) -> Iterator[str]:
         yield str(error)
 
 
-def _partition(opened: Opened, topic: str, log_id: LogId, held: StoredPartition) -> Scrubbed:
+def _partition(opened: Opened, topic: str, log_id: LogId, held: StoredPartition, cipher: "Cipher | None") -> Scrubbed:
     records = lost = 0
     damage = ""
     try:
@@ -103,7 +113,7 @@ def _partition(opened: Opened, topic: str, log_id: LogId, held: StoredPartition)
             if head.lost:
                 lost += kept
             else:
-                _check(entry, base, head.records)
+                _check(decrypted(KEY.pack(*log_id, base), entry, cipher), base, head.records)
                 records += kept
         expected = held.next_offset - held.start
         if records + lost != expected:

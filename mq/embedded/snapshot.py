@@ -14,15 +14,20 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rocksdict import AccessType, Rdict
 
 from mq.contract import LogRecord
+from mq.embedded.encrypted import PURPOSE
 from mq.embedded.folder import check_marker
 from mq.embedded.stored import identity_of, read_records, stored_topics
 from mq.embedded.tuning import options
 from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueUnavailable, TopicUnknown
 from mq.local.storage import StoredPartition, StoredTopic
+
+if TYPE_CHECKING:
+    from delayline.encryption.data_key import DataKey
 
 TRIES = 20
 """The owner closes a write-ahead log after 32 MiB: not twenty times in a row while its files are listed."""
@@ -33,9 +38,11 @@ CHUNK_RECORDS, CHUNK_BYTES = 5000, 8 << 20
 class Snapshot:
     """A context manager; it does not change."""
 
-    def __init__(self, folder: Path, namespace: str) -> None:
-        """Raises QueueUnavailable (there is no queue, or it cannot be read), QueueFormat."""
-        check_marker(folder, namespace)
+    def __init__(self, folder: Path, namespace: str, data_key: "DataKey | None" = None) -> None:
+        """Raises QueueUnavailable (there is no queue, or it cannot be read), QueueFormat (also: it is encrypted with
+        another data key, or not)."""
+        check_marker(folder, namespace, data_key)
+        self._cipher = None if data_key is None else data_key.cipher(PURPOSE)
         self._log = folder / "log"
         self._scratch = tempfile.TemporaryDirectory(prefix="delayline-snapshot-")
         try:
@@ -94,7 +101,8 @@ class Snapshot:
             raise OffsetOutOfRange(f"{what}: [{start}, {end}) is not within [{held.start}, {held.end})")
         log = self.topics[topic].number, partition
         while start < end:
-            records = read_records(self._db.iter(), log, start, end, min(CHUNK_RECORDS, end - start), CHUNK_BYTES)
+            most = min(CHUNK_RECORDS, end - start)
+            records = read_records(self._db.iter(), log, start, end, most, CHUNK_BYTES, self._cipher)
             if not records:
                 raise QueueUnavailable(f"{what}: there is no record at offset {start}")
             yield records

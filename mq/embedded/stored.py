@@ -6,14 +6,19 @@ The layout is in `log.py`.
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rocksdict import RdictIter
 
 from delayline.process.links import read_file
 from mq.contract import LogRecord
-from mq.embedded.entry import decode_entry, read_head
+from mq.embedded.encrypted import decrypted
+from mq.embedded.entry import ENCRYPTED_VERSION, decode_entry, read_head
 from mq.errors import QueueFormat, QueueUnavailable
 from mq.local.storage import StoredPartition, StoredTopic
+
+if TYPE_CHECKING:
+    from delayline.encryption.cipher import Cipher
 
 TABLES, TOPICS, STARTS, CURSORS, LOSSES, NUMBERS = 0, 1, 2, 3, 4, 5
 TOPIC_VERSION = 1
@@ -42,9 +47,15 @@ def stored_topics(found: RdictIter) -> Iterator[StoredTopic]:
 
 
 def read_records(
-    found: RdictIter, log: tuple[int, int], offset: int, end: int, records_max: int, bytes_max: int
+    found: RdictIter,
+    log: tuple[int, int],
+    offset: int,
+    end: int,
+    records_max: int,
+    bytes_max: int,
+    cipher: "Cipher | None" = None,
 ) -> list[LogRecord]:
-    """See `Storage.read`; `log` are the numbers of topic and partition."""
+    """See `Storage.read`; `log` are the numbers of topic and partition. Raises QueueUnavailable, QueueFormat."""
     records: list[LogRecord] = []
     base = seek_entry(found, *log, offset)
     while base is not None and base < end and records_max > 0 and bytes_max > 0:
@@ -53,6 +64,7 @@ def read_records(
         if head.lost:
             offset = max(offset, base + head.records)
         else:
+            entry = decrypted(KEY.pack(*log, base), entry, cipher)
             more = decode_entry(entry, base, offset, records_max, bytes_max, least=0 if records else 1)
             records += more
             records_max -= len(more)
@@ -105,6 +117,12 @@ def _partition(found: RdictIter, id_: int, known: tuple[int, int], cursor: bytes
             break
         head = read_head(found.value())
     return StoredPartition(start, max(start, end), cursor, next_offset)
+
+
+def first_is_encrypted(found: RdictIter) -> bool:
+    """Of the entries. Raises QueueUnavailable."""
+    found.seek(KEY.pack(TABLES + 1, 0, 0))
+    return valid(found) and found.value()[:1] == bytes((ENCRYPTED_VERSION,))
 
 
 def end_of(found: RdictIter, log: tuple[int, int]) -> int:

@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 from delayline.names import Names
 from delayline.records.message import Shard
-from mq.embedded.examine import Loss, examine
+from mq.embedded.examine import Loss, examine, opened_to_read
 from mq.embedded.folder import Folder
+from mq.embedded.stored import first_is_encrypted
+from mq.embedded.tuning import options
+from mq.errors import QueueFormat, QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.storage import StoredTopic
 
@@ -32,11 +35,29 @@ class Verification(NamedTuple):
 
 def verify(ours: Folder, names: Names, second: Path | None, witness: Witness) -> Verification:
     """`witness` is asked about a log that seems whole. Raises what it does, QueueUnavailable, QueueFormat."""
+    if ours.trouble:
+        _refuse_encrypted(ours)
     found = examine(ours.log, ours.mark, second, marked=ours.marked, copied=ours.copied)
     loss = Loss(ours.trouble) if ours.trouble and found.loss is None else found.loss
     if loss is None:
         witness(buffer_ends(names, found.topics), ours.marked)
     return Verification(loss, found.loss, found.topics)
+
+
+def _refuse_encrypted(ours: Folder) -> None:
+    """Its settings are lost, and with them whether it is encrypted; without a key it would go on with records that
+    cannot be read. Raises QueueFormat."""
+    if ours.data_key_id or not ours.log.is_dir():
+        return
+    try:
+        with opened_to_read(ours.log, options()) as opened:
+            encrypted = first_is_encrypted(opened.db.iter())
+    except QueueUnavailable:
+        return  # the examination names what is wrong
+    if encrypted:
+        raise QueueFormat(
+            f"{ours.trouble}, and {ours.log} is encrypted: set store.encryption_key. Nothing was changed"
+        )
 
 
 def buffer_ends(names: Names, topics: Iterable[StoredTopic]) -> dict[Shard, BufferEnd]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -31,6 +31,9 @@ from reconcile.readers.contract import Audit
 from reconcile.readers.ranges import TopicRange, by_topic, check_held
 from reconcile.readers.work import frame, translated_errors
 
+if TYPE_CHECKING:
+    from delayline.encryption.data_key import DataKey
+
 LANES = 4
 """Tasks of a read: each opens the queue once, which may take a second and 256 MiB."""
 
@@ -39,11 +42,12 @@ POSITIONS_VERSION = 1
 
 
 class EmbeddedReader:
-    """`data_dir` is the installation's: the queue is in it. Called by one thread."""
+    """`data_dir` is the installation's: the queue is in it, encrypted where there is a `data_key`. Called by one
+    thread."""
 
-    def __init__(self, data_dir: Path, namespace: str, clock: Clock) -> None:
+    def __init__(self, data_dir: Path, namespace: str, clock: Clock, data_key: "DataKey | None" = None) -> None:
         self._data_dir = data_dir
-        self._place = _Place(data_dir / "queue", namespace)
+        self._place = _Place(data_dir / "queue", namespace, data_key)
         self._names = Names(namespace)
         self._clock = clock
 
@@ -181,9 +185,10 @@ def _has_rules(record: LogRecord) -> bool:
 class _Place:
     folder: Path
     namespace: str
+    data_key: "DataKey | None"
 
     def look(self) -> Snapshot:
-        return Snapshot(self.folder, self.namespace)
+        return Snapshot(self.folder, self.namespace, self.data_key)
 
 
 @dataclass(frozen=True)

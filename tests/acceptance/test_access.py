@@ -286,7 +286,7 @@ def test_who_did_what_is_in_a_topic_that_outlasts_the_process(installation: Inst
     assert installation.send("orders-service") == 201
     ran = wait_for(lambda: installation.command("ops/ann", "pause", "orders"), lambda ran: ran.code == 0)
     assert ran.code == 0, ran.err
-    wait_for(lambda: installation.command("root", "access", "acts").code, lambda code: code == 0)
+    wait_for(lambda: installation.command("root", "access", "acts").out, lambda out: "keyAdded" in out)
     installation.server.kill()
     installation.server.start()
     installation.server.wait_ready()

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from delayline.clock import ManualClock
+from delayline.encryption.data_key import DataKey
 from mq.embedded import EmbeddedQueue
 from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
 
 NAMESPACE = "delayline"
+DATA_KEY = DataKey(b"data key", bytes(range(32)))
 IN_EVERY_RUN = ("test_sink", "test_source")
 """What `make test` runs on RocketMQ too; a test there takes half a second."""
 local_only = pytest.mark.local_only
@@ -36,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         on_kafka = pytest.param("kafka", marks=pytest.mark.broker)
         left_out = [] if metafunc.module.__name__.endswith(IN_EVERY_RUN) else [pytest.mark.thorough]
         on_rocketmq = pytest.param("rocketmq", marks=[pytest.mark.broker, *left_out])
-        metafunc.parametrize("make_queue", ["memory", "embedded", on_kafka, on_rocketmq], indirect=True)
+        metafunc.parametrize("make_queue", ["memory", "embedded", "encrypted", on_kafka, on_rocketmq], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +83,9 @@ def make_queue(
                 return queue
             if kind == "memory":
                 return queues.enter_context(closing(MemoryQueue(namespace=namespace, clock=clock, **limits)))
-            folder = tmp_path / "queue"
-            return queues.enter_context(
-                closing(EmbeddedQueue.open(folder, namespace=namespace, clock=clock, disk_free_min_bytes=0, **limits))
-            )
+            more = limits | {"data_key": DATA_KEY if kind == "encrypted" else None, "disk_free_min_bytes": 0}
+            opened = EmbeddedQueue.open(tmp_path / "queue", namespace=namespace, clock=clock, **more)
+            return queues.enter_context(closing(opened))
 
         yield make
 

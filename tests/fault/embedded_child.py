@@ -1,6 +1,6 @@
 """A process that works an embedded queue as hard as it can and prints what was acknowledged, until it is killed.
 
-    python -m tests.fault.embedded_child FOLDER RUN
+    python -m tests.fault.embedded_child FOLDER RUN [encrypted]
 
 Lines on standard output, each written at once: `append PARTITION OFFSET BODY` once an append is acknowledged, and
 `commit N` once the N-th delivery of shard orders.0 is (cursor, delivery, audit row and re-append in one commit).
@@ -16,6 +16,7 @@ from random import Random
 from threading import Thread
 
 from delayline.clock import SystemClock
+from delayline.encryption.data_key import DataKey
 from delayline.records.message import Shard
 from mq.contract import Append, Delivery, ShardBatch
 from mq.embedded import EmbeddedQueue
@@ -24,6 +25,13 @@ from tests.contract.drive import Worker, start_worker
 SHARD = Shard("orders", "0")
 BUFFER = "delayline.buffer.orders"
 PRODUCERS = 3
+DATA_KEY = DataKey(b"data key", bytes(range(32)))
+
+
+def opened(folder: Path, data_key: DataKey | None) -> EmbeddedQueue:
+    return EmbeddedQueue.open(
+        folder, namespace="delayline", clock=SystemClock(), disk_free_min_bytes=0, data_key=data_key
+    )
 
 
 def report(lines: Sequence[str]) -> None:
@@ -58,7 +66,7 @@ def deliver(worker: Worker) -> None:
 
 def main() -> None:
     folder, run = Path(sys.argv[1]), sys.argv[2]
-    queue = EmbeddedQueue.open(folder, namespace="delayline", clock=SystemClock(), disk_free_min_bytes=0)
+    queue = opened(folder, DATA_KEY if "encrypted" in sys.argv else None)
     worker = start_worker(queue, run)
     for number in range(PRODUCERS):
         Thread(target=produce, args=(queue, f"{run}.{number}")).start()

@@ -9,18 +9,20 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from delayline.clock import SystemClock
+import pytest
+
+from delayline.encryption.data_key import DataKey
 from mq.embedded import EmbeddedQueue
-from tests.fault.embedded_child import BUFFER, SHARD
+from tests.fault.embedded_child import BUFFER, DATA_KEY, SHARD, opened
 
 KILLS = 10
 SEED = 20_260_101
 ROOT = Path(__file__).parents[2]
 
 
-def run_and_kill(folder: Path, run: str, alive_s: float) -> list[list[str]]:
+def run_and_kill(folder: Path, run: str, alive_s: float, *more: str) -> list[list[str]]:
     """What a child printed before it was killed `alive_s` seconds after its first word."""
-    command = [sys.executable, "-m", "tests.fault.embedded_child", str(folder), run]
+    command = [sys.executable, "-m", "tests.fault.embedded_child", str(folder), run, *more]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         output = os.read(child.stdout.fileno(), 1 << 16)
@@ -58,18 +60,26 @@ def check_commits(queue: EmbeddedQueue, acknowledged: int) -> None:
 
 
 def test_a_queue_killed_again_and_again_keeps_what_it_acknowledged_once(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, None)
+
+
+@pytest.mark.thorough
+def test_so_does_an_encrypted_one(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, DATA_KEY)
+
+
+def kill_again_and_again(tmp_path: Path, data_key: DataKey | None) -> None:
+    kind = "plain" if data_key is None else "encrypted"
     random = Random(SEED)
     appends: dict[tuple[str, int], str] = {}
     commits = 0
     for kill in range(KILLS):
-        for word, *rest in run_and_kill(tmp_path / "queue", f"{kill}", random.uniform(0.0, 0.3)):
+        for word, *rest in run_and_kill(tmp_path / "queue", f"{kill}", random.uniform(0.0, 0.3), kind):
             if word == "append":
                 appends[rest[0], int(rest[1])] = rest[2]
             else:
                 commits = int(rest[0])
-        with closing(
-            EmbeddedQueue.open(tmp_path / "queue", namespace="delayline", clock=SystemClock(), disk_free_min_bytes=0)
-        ) as queue:
+        with closing(opened(tmp_path / "queue", data_key)) as queue:
             check_appends(queue, appends)
             check_commits(queue, commits)
     assert len(appends) > 1000

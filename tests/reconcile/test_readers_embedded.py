@@ -1,7 +1,9 @@
 """The ledger's rows from an embedded queue that its owner has open."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from delayline.buffer.cursor import Cursor
 from delayline.buffer.outcome import LOW_WATER, AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
 from delayline.buffer.record import encode_control, encode_decision, encode_reappend, encode_rules, encode_value
 from delayline.clock import ManualClock
+from delayline.encryption.data_key import find_data_key, make_data_key
 from delayline.records.message import Key, Shard
 from delayline.records.record import encode_body, pack, split_directives
 from delayline.schedule.rules import DEFAULT_RULES, Rules
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
     from reconcile.readers.embedded import EmbeddedReader
 
+KEY = b64encode(bytes(range(32))).decode()
 NOW_MS = 1_767_225_600_000
 BUFFER, AUDIT = "delayline.buffer.orders", "delayline.audit"
 SHARD = Shard("orders", "0")
@@ -334,3 +338,34 @@ def test_how_far_has_been_read_stands_in_a_file_beside_the_queue(tmp_path: Path,
 def test_without_a_queue_there_is_no_answer(reader: "EmbeddedReader") -> None:
     with pytest.raises(NoAnswer, match="there is no queue in"):
         reader.held()
+
+
+def test_an_encrypted_queue_is_read_by_executors_and_no_process_shows_its_key(
+    tmp_path: Path, spark: "SparkSession"
+) -> None:
+    from reconcile.readers.embedded import EmbeddedReader
+
+    clock = ManualClock(NOW_MS)
+    made = make_data_key(tmp_path, KEY)
+    opened = EmbeddedQueue.open(
+        tmp_path / "queue", namespace="delayline", clock=clock, partitions=2, disk_free_min_bytes=0, data_key=made
+    )
+    opened.ensure_buffer("orders", DEFAULT_RULES)
+    append(opened, BUFFER, message(delay="1s"))
+    reader = EmbeddedReader(tmp_path, "delayline", clock, find_data_key(tmp_path, KEY))
+    accepted = rows(reader.accepted(spark, [Read("orders", 0, 0, 1)]))
+    opened.close()
+    assert [row["offset"] for row in accepted] == [0]
+    shown = b"".join(_commands_and_variables())
+    assert b"java" in shown
+    assert not any(secret in shown for secret in (KEY.encode(), made.secret, made.secret.hex().encode()))
+    with pytest.raises(NoAnswer, match="encrypted"):
+        EmbeddedReader(tmp_path, "delayline", clock).held()
+
+
+def _commands_and_variables() -> Iterator[bytes]:
+    """Of all processes."""
+    for process in Path("/proc").glob("[0-9]*"):
+        for name in ("cmdline", "environ"):
+            with suppress(OSError):
+                yield (process / name).read_bytes()

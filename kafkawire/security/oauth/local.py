@@ -2,17 +2,14 @@
 
 import json
 import os
-import select
-import signal
-import subprocess
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from delayline.clock import Clock, SystemClock
+from delayline.process.commands import CommandFailed, output_of
 from delayline.process.links import refuse_irregular
 from kafkawire.protocol.errors import NoToken
 from kafkawire.security.oauth.token import CHARS_MAX, OPAQUE_MS, Token, claims_of, make_token, of_answer
@@ -25,7 +22,6 @@ RUN_S = 10.0
 """For a command, and everything that it has started."""
 OUTPUT_BYTES_MAX = CHARS_MAX + (8 << 10)
 """Of a token with what may stand around it."""
-_PIECE = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,50 +65,9 @@ class FromCommand:
 
     def _output(self) -> bytes:
         try:
-            process = subprocess.Popen(
-                self.words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            detail = error.strerror if isinstance(error, OSError) else "it cannot be run"
-            raise NoToken(f"mq.properties: {COMMAND}: {detail}.") from None
-        try:
-            return self._listened(process)
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            assert process.stdout is not None
-            process.stdout.close()
-            process.wait()
-
-    def _listened(self, process: "subprocess.Popen[bytes]") -> bytes:
-        """All that it prints, when it has ended well."""
-        assert process.stdout is not None
-        ends_s = self.clock.monotonic_s() + RUN_S
-        found = bytearray()
-        waiting = select.poll()
-        waiting.register(process.stdout, select.POLLIN)
-        while waiting.poll(max(0, int((ends_s - self.clock.monotonic_s()) * 1000))):
-            piece = os.read(process.stdout.fileno(), _PIECE)
-            found += piece
-            if len(found) > OUTPUT_BYTES_MAX:
-                raise NoToken(f"mq.properties: {COMMAND}: it prints more than {OUTPUT_BYTES_MAX} bytes.")
-            if not piece:
-                self._ended(process, ends_s - self.clock.monotonic_s())
-                return bytes(found)
-        raise NoToken(f"mq.properties: {COMMAND}: it has not ended within {RUN_S:g} s.")
-
-    def _ended(self, process: "subprocess.Popen[bytes]", left_s: float) -> None:
-        try:
-            code = process.wait(max(0.0, left_s))
-        except subprocess.TimeoutExpired:
-            raise NoToken(f"mq.properties: {COMMAND}: it has not ended within {RUN_S:g} s.") from None
-        if code:
-            how = f"it ends with exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-            raise NoToken(f"mq.properties: {COMMAND}: {how}; run it by hand to see why.")
+            return output_of(self.words, seconds=RUN_S, bytes_max=OUTPUT_BYTES_MAX, clock=self.clock)
+        except CommandFailed as error:
+            raise NoToken(f"mq.properties: {COMMAND}: {error}; run it by hand to see why.") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Protocol
 import pytest
 
 from delayline.buffer.record import Meta, encode_value
+from delayline.encryption.data_key import DataKey
 from delayline.records.message import Key, Shard
 from delayline.schedule.terms import Series, Terms
 from store.index import Checkpoint, Entry, PlainEntry, ShardIndex, TimeIndex
@@ -44,9 +45,13 @@ class House(Protocol):
     def open(self, free_bytes: Callable[[], int] | None = None, disk_free_min_bytes: int = 0) -> TimeIndex: ...
 
 
+DATA_KEY = DataKey(b"data key", bytes(range(32)))
+
+
 class RocksHouse:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, data_key: DataKey | None = None) -> None:
         self._folder = folder
+        self._data_key = data_key
 
     def open(self, free_bytes: Callable[[], int] | None = None, disk_free_min_bytes: int = 0) -> TimeIndex:
         return RocksIndex.open(
@@ -54,6 +59,7 @@ class RocksHouse:
             memory_bytes_max=MEMORY_BYTES,
             free_bytes=free_bytes,
             disk_free_min_bytes=disk_free_min_bytes,
+            data_key=self._data_key,
         )
 
 
@@ -67,9 +73,11 @@ class MemoryHouse:
         return left
 
 
-@pytest.fixture(params=["rocks", "memory"])
+@pytest.fixture(params=["rocks", "encrypted", "memory"])
 def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
-    return RocksHouse(tmp_path / "index") if request.param == "rocks" else MemoryHouse()
+    if request.param == "memory":
+        return MemoryHouse()
+    return RocksHouse(tmp_path / "index", DATA_KEY if request.param == "encrypted" else None)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Settings: where they come from, what they may be, and what is refused."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -551,6 +552,15 @@ def test_a_secret_stands_in_no_description() -> None:
     settings = Settings.model_validate({"mq": {"properties": {"sasl.password": "s3cret"}}})
     assert "s3cret" not in str(describe(settings)) + repr(settings)
     assert "sasl.password" in rows(settings)["mq.properties"][0]
+
+
+def test_a_command_runs_once_when_the_settings_are_read(load: Any, tmp_path: Path) -> None:
+    command = ["sh", "-c", "echo run >> runs; echo sixteen letters!"]
+    toml = f"{KAFKA}[internal]\nhost = '10.0.0.1'\nsecret.command = {json.dumps(command)}"
+    settings = load(toml)
+    assert settings.internal.secret.get_secret_value() == "sixteen letters!"
+    assert rows(settings)["internal.secret"][0] == "**********"
+    assert (tmp_path / "runs").read_text() == "run\n"
 
 
 def test_a_missing_secret_file_is_named(load: Any) -> None:

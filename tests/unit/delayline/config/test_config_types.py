@@ -1,5 +1,7 @@
 """Durations, sizes, lists, tables, secrets and levels as settings are written."""
 
+import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from delayline.config import types
 from delayline.config.types import CommaSeparated, Duration, JsonText, Levels, Secret, Size, durations, sizes
 
 DURATION: TypeAdapter[int] = TypeAdapter(Duration)
@@ -111,3 +114,56 @@ def test_a_secret_file_that_is_no_text_is_refused_without_showing_it(tmp_path: P
     (tmp_path / "password").write_bytes(b"\xff\xfe")
     with pytest.raises(ValidationError, match="it is not text"):
         SECRET.validate_python({"file": "password"}, context=tmp_path)
+
+
+# --- secrets that a command prints
+
+
+def printing(*words: str) -> dict[str, list[str]]:
+    return {"command": [sys.executable, "-c", *words]}
+
+
+@pytest.mark.parametrize("written", [lambda table: table, json.dumps], ids=["a table", "JSON text"])
+def test_a_secret_is_what_a_command_prints(tmp_path: Path, written: Any) -> None:
+    table = printing("import sys; print(open('password').read() + sys.argv[1])", "$tail")
+    (tmp_path / "password").write_text("s3cret ")
+    assert SECRET.validate_python(written(table), context=tmp_path).get_secret_value() == "s3cret $tail"
+
+
+def test_a_file_may_be_named_in_json_as_well(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("s3cret")
+    found = SECRET.validate_python('{"file": "password"}', context=tmp_path)
+    assert found.get_secret_value() == "s3cret"
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1}', '{"file": "a", "b": 1}', '["command"]', "{command"])
+def test_other_text_with_brackets_is_the_secret(text: str) -> None:
+    assert SECRET.validate_python(text).get_secret_value() == text
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (printing("import sys; print('s3cret'); sys.exit('sealed')"), "ends with exit code 1: sealed"),
+        (printing("import os; os.write(1, b's3cret' + bytes([255]))"), "what it prints is not text"),
+        (printing("print('s3cret' * 100_000)"), "prints more than 65536 bytes"),
+        ({"command": ["/nowhere/tool", "s3cret"]}, "the command /nowhere/tool gives no secret: No such file"),
+        ({"command": []}, 'one key "file" or "command"'),
+        ({"command": "echo s3cret"}, 'one key "file" or "command"'),
+        ({"command": ["echo", 5]}, 'one key "file" or "command"'),
+        ({"command": ["echo"], "file": "s3cret"}, 'one key "file" or "command"'),
+    ],
+)
+def test_a_command_that_gives_no_secret_is_refused_without_its_output(table: object, why: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        SECRET.validate_python(table)
+    found = refused.value.errors()[0]
+    assert why in found["msg"]
+    assert "s3cret" not in found["msg"]
+    assert found["type"] == "secret"
+
+
+def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(types, "COMMAND_S", 0.5)
+    with pytest.raises(ValidationError, match=r"not ended within 0\.5 s"):
+        SECRET.validate_python(printing("import time; time.sleep(600)"))

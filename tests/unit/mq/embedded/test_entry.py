@@ -72,7 +72,7 @@ def test_behind_the_entry_there_is_nothing() -> None:
     assert decode_entry(entry, 100, 102, 10, 10) == []
 
 
-@pytest.mark.parametrize("entry", [b"", b"\x01", b"\x03" + bytes(40)])
+@pytest.mark.parametrize("entry", [b"", b"\x01", b"\x04" + bytes(40)])
 def test_an_entry_of_another_version_is_refused(entry: bytes) -> None:
     with pytest.raises(QueueFormat):
         read_head(entry)
