@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
@@ -17,6 +17,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.authenticator import Authenticator
+from api.access.certificates import CertificateCallers
 from api.access.sessions import Sessions
 from api.bridge import Bridge
 from api.bulk import BulkCancel
@@ -170,7 +171,10 @@ def create_app(services: Services) -> DelaylineApi:
     DeadRoutes(services, topics, sender, validator, dead, quotas).register(app.router)
     acts = Acts(services.client, services.admin, Names(settings.namespace).operators)
     ActRoutes(services, topics, acts).register(app.router)
-    HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
+    health = HealthRoutes(services.readiness, services.registry, scrapes)
+    health.register(app.router)
+    if settings.shows_metrics:
+        health.register_metrics(app.router)
     SessionRoutes(sessions).register(app.router)
     QuotaRoutes(services).register(app.router)
     ConsoleRoutes().register(app.router)
@@ -185,7 +189,10 @@ def _callers(services: Services, comparing: ThreadPoolExecutor) -> tuple[Callers
         return NoKeys(), None
     settings, clock = services.settings, services.clock
     sessions = Sessions(settings.session_secret, settings.session_lifetime_ms, clock)
-    return Authenticator(services.access, Hasher(), sessions, clock, comparing, services.registry), sessions
+    callers: Callers = Authenticator(services.access, Hasher(), sessions, clock, comparing, services.registry)
+    if (naming := settings.client_names) is not None:
+        callers = CertificateCallers(callers, naming, services.access, clock, services.registry)
+    return callers, sessions
 
 
 def create_worker_app(
@@ -194,18 +201,44 @@ def create_worker_app(
     readiness: Callable[[], tuple[bool, str]],
     limits: HttpLimits = DEFAULT_LIMITS,
     hosts: Sequence[str] = (),
+    callers: Callers | None = None,
 ) -> DelaylineApi:
-    """The port of a process that answers no HTTP clients: health, readiness, metrics."""
-    metrics = Metrics(registry)
-    problems, closing = Problems(metrics), Closing()
-    scrapes = ThreadPoolExecutor(1, thread_name_prefix="metrics")
-    app = _framework(version, closing, (scrapes,))
-    in_flight = InFlight(WORKER_REQUESTS_MAX, WORKER_BYTES_MAX, limits.address_share_percent)
-    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(hosts), callers=NoKeys())
-    HealthRoutes(readiness, registry, scrapes).register(app.router)
-    _answer_framework_errors(app, problems)
-    app.metrics, app.guard = metrics, Guard(limits, registry)
-    return app
+    """The port of a process that answers no HTTP clients: health, readiness, metrics. Without `callers` everybody may
+    read them."""
+    health = _Health(version, registry, readiness, limits, hosts, callers or NoKeys())
+    return health.app(Metrics(registry), Guard(limits, registry))
+
+
+def create_metrics_app(
+    services: Services, beside: DelaylineApi, hosts: Sequence[str], callers: Callers
+) -> DelaylineApi:
+    """The same for a process with an HTTP API, which is `beside` and shares its metrics."""
+    settings, registry = services.settings, services.registry
+    health = _Health(settings.version, registry, services.readiness, settings.http, hosts, callers)
+    return health.app(beside.metrics, Guard(settings.http, registry, "delayline_metrics_port"))
+
+
+class _Health(NamedTuple):
+    version: str
+    registry: CollectorRegistry
+    readiness: Callable[[], tuple[bool, str]]
+    limits: HttpLimits
+    hosts: Sequence[str]
+    callers: Callers
+
+    def app(self, metrics: Metrics, guard: Guard) -> DelaylineApi:
+        problems, closing = Problems(metrics), Closing()
+        scrapes = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        app = _framework(self.version, closing, (scrapes,))
+        in_flight = InFlight(WORKER_REQUESTS_MAX, WORKER_BYTES_MAX, self.limits.address_share_percent)
+        hosts = Hosts(self.hosts)
+        app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=self.callers)
+        routes = HealthRoutes(self.readiness, self.registry, scrapes)
+        routes.register(app.router)
+        routes.register_metrics(app.router)
+        _answer_framework_errors(app, problems)
+        app.metrics, app.guard = metrics, guard
+        return app
 
 
 def _framework(version: str, closing: Closing, pools: Sequence[ThreadPoolExecutor]) -> DelaylineApi:

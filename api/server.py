@@ -3,91 +3,73 @@
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any
-
-import uvicorn
+from typing import NamedTuple
 
 from api.app import DelaylineApi
-from delayline.http.protocol import GuardedProtocol
+from delayline.http.server import BACKLOG, HttpServer, http_config
 from delayline.process.listening import listen
-from delayline.process.tls import ListenerTls, TlsServer
+from delayline.process.tls import TlsContext
 
-BACKLOG = 2048
 GRACE_S = 2
 """What requests under way get when the server stops; a send has its answer or was never promised anything."""
 
 
-def serve(
-    app: DelaylineApi,
-    host: str,
-    port: int,
-    *,
-    setting: str,
-    on_started: Callable[[int], None],
-    tls: ListenerTls | None = None,
-) -> None:
+class HttpPort(NamedTuple):
+    """What answers on an address. `setting` is the name of the setting that `port` comes from; with `tls`, clients
+    must speak it."""
+
+    app: DelaylineApi
+    host: str
+    port: int
+    setting: str
+    tls: TlsContext | None = None
+
+    def listen(self) -> socket.socket:
+        """Raises CannotListen."""
+        return listen(self.host, self.port, backlog=BACKLOG, in_use=f"choose another with {self.setting}")
+
+
+def serve(main: HttpPort, *others: HttpPort, on_started: Callable[[int], None]) -> None:
     """Answer requests until SIGINT or SIGTERM, then end within three seconds and return normally: the caller closes
     what it has opened. For the main thread, the only one that hears signals.
 
-    `setting` is the name of the setting that `port` comes from; with `tls`, clients must speak it. `on_started` is
-    called with the port when requests are answered, so not before the address is bound.
+    `on_started` is called with the main port when requests are answered, so not before the addresses are bound.
     Raises CannotListen.
     """
-    listener = listen(host, port, backlog=BACKLOG, in_use=f"choose another with {setting}")
-    config = uvicorn.Config(
-        app,
-        loop="uvloop",
-        http=partial(GuardedProtocol, app.guard),  # type: ignore[arg-type]  # uvicorn only calls it
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=app.guard.limits.idle_timeout_s,  # type: ignore[arg-type]  # handed to call_later,
-        timeout_graceful_shutdown=GRACE_S,
-    )
-    bound_port = listener.getsockname()[1]
-    server = _Server(config, app, lambda: on_started(bound_port), tls)
-    with contextlib.closing(listener):
-        server.run(sockets=[listener])
+    with contextlib.ExitStack() as stack:
+        listener, *beside = [stack.enter_context(contextlib.closing(port.listen())) for port in (main, *others)]
+        bound_port = listener.getsockname()[1]
+        pairs = list(zip(others, beside, strict=True))
+        _Server(main, pairs, lambda: on_started(bound_port)).run(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's, with four differences: it logs when it is ready to answer, streams learn that it stops, a signal
-    ends `serve` instead of the process (uvicorn raises it again, before the caller could close anything), and TLS
-    handshakes are counted."""
+class _Server(HttpServer):
+    """With three differences: it logs when it is ready to answer, streams learn that it stops, and a signal ends
+    `serve` instead of the process (uvicorn raises it again, before the caller could close anything). All ports are
+    answered by one event loop, so that a health check shows whether it turns."""
 
     def __init__(
-        self, config: uvicorn.Config, app: DelaylineApi, on_started: Callable[[], None], tls: ListenerTls | None
+        self, main: HttpPort, others: Sequence[tuple[HttpPort, socket.socket]], on_started: Callable[[], None]
     ) -> None:
-        super().__init__(config)
-        self._app = app
+        super().__init__(http_config(main.app, main.app.guard, GRACE_S, "on"), main.app.guard, main.tls)
+        self._app = main.app
+        self._others = others
+        self._others_open = contextlib.AsyncExitStack()
         self._on_started = on_started
-        self._tls = tls
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._tls is None:
-            await super().startup(sockets)
-        else:
-            await super().startup([])
-            self.servers += [self._encrypted(listener, self._tls) for listener in sockets or []]
+        await super().startup(sockets)
+        for port, listener in self._others:
+            await self._others_open.enter_async_context(port.app.router.lifespan_context(port.app))
+            await self.open(listener, http_config(port.app, port.app.guard, GRACE_S), port.app.guard, port.tls)
         self._on_started()
-
-    def _encrypted(self, listener: socket.socket, tls: ListenerTls) -> Any:
-        guard, config = self._app.guard, self.config
-        options = {"config": config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        connected = partial(config.http_protocol_class, **options)
-        return TlsServer(listener, tls, guard.handshakes, connected, partial(guard.count, "handshake"))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.closing.begin()
         await super().shutdown(sockets)
+        await self._others_open.aclose()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
+from api.access.certificates import Naming
 from api.http.act_log import ActLog
 from delayline.access.ledger import Ledger, Ledgers
 from delayline.access.source import AccessSource
@@ -50,6 +51,12 @@ class ApiSettings:
     """What the cookies of sessions are signed with; empty makes one up."""
 
     session_lifetime_ms: int = 12 * 3_600_000
+
+    client_names: Naming | None = None
+    """What makes the name of a client from its certificate; None where none are asked for."""
+
+    shows_metrics: bool = True
+    """Whether /metrics is on this port, and not on one of its own."""
 
     keeps_acts: bool = False
     """Whether acts are stored in the topic `<namespace>.operators`."""

@@ -7,10 +7,12 @@ from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from api.access.certificates import CertificateNeeded
 from api.access.files import AccessFiles, RulesFile
-from api.app import TOPICS_REMEMBERED
+from api.app import TOPICS_REMEMBERED, DelaylineApi, create_metrics_app
 from api.http.act_log import ActLog
 from api.http.act_stores import ActFile, ActStore, ActTopic
+from api.http.caller import Callers, NoKeys
 from api.services import ApiSettings, Services
 from cli.http_limits import api_hosts, api_limits
 from delayline import __version__
@@ -21,6 +23,7 @@ from delayline.config import Settings
 from delayline.config.checks import KEYS
 from delayline.names import Names
 from delayline.process import logs
+from delayline.process.watched import Watcher
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import PendingLimits
 from mq.contract import Queue
@@ -71,29 +74,28 @@ def acts(settings: Settings, queue: Queue, clock: Clock, registry: CollectorRegi
 
 @contextmanager
 def access_files(
-    settings: Settings, registry: CollectorRegistry, act_log: ActLog | None
+    settings: Settings, watcher: Watcher, registry: CollectorRegistry, act_log: ActLog | None
 ) -> Iterator[AccessFiles | None]:
     """Raises ConfigError for a file that cannot be read."""
-    rules, keys = settings.access.rules, settings.access.keys
-    if rules is None or keys is None:
+    rules, notice = settings.access.rules, None if act_log is None else act_log.notice
+    if rules is None or settings.api.auth != KEYS:
         yield None
         return
-    with AccessFiles(rules, keys, registry, None if act_log is None else act_log.notice) as files:
+    with AccessFiles(rules, settings.access.keys, watcher, registry, notice) as files:
         yield files
 
 
 @contextmanager
 def ledgers(
-    settings: Settings, access: AccessFiles | None, registry: CollectorRegistry, clock: Clock
+    settings: Settings, access: AccessFiles | None, watcher: Watcher, registry: CollectorRegistry, clock: Clock
 ) -> Iterator[Ledgers | None]:
     """What principals use of their quotas; None where there is no file that could have some. Raises ConfigError."""
     if access is not None:
         yield _opened(settings, access, registry, clock)
-        return
-    if settings.access.rules is None:
+    elif settings.access.rules is None:
         yield None
-        return
-    with RulesFile(settings.access.rules, quotas_reader(settings), registry) as file:
+    else:
+        file = RulesFile(settings.access.rules, quotas_reader(settings), watcher, registry)
         yield _opened(settings, file, registry, clock)
 
 
@@ -119,6 +121,19 @@ def _opened(
     return opened
 
 
+def metrics_app(settings: Settings, handed: Services, app: DelaylineApi) -> DelaylineApi | None:
+    """Of the port for metrics beside the one of `app`, where there is one."""
+    if not settings.api.metrics_port:
+        return None
+    hosts = api_hosts(settings, settings.api.metrics_host)
+    return create_metrics_app(handed, app, hosts, metrics_callers(settings, handed.clock))
+
+
+def metrics_callers(settings: Settings, clock: Clock) -> Callers:
+    """Who may read what the ports for metrics and health answer."""
+    return CertificateNeeded(clock) if settings.metrics.client_cafile else NoKeys()
+
+
 def _api_settings(settings: Settings) -> ApiSettings:
     return ApiSettings(
         namespace=settings.namespace,
@@ -133,6 +148,8 @@ def _api_settings(settings: Settings) -> ApiSettings:
         body_timeout_s=settings.api.body_timeout / 1000,
         http=api_limits(settings),
         hosts=api_hosts(settings, settings.api.host),
+        client_names=settings.api.client_names if settings.api.client_certificates != "off" else None,
+        shows_metrics=not settings.api.metrics_port,
         session_secret=settings.access.session_secret.get_secret_value().encode(),
         session_lifetime_ms=settings.access.session_lifetime,
         keeps_acts=settings.keeps_acts,

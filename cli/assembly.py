@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from api.app import DelaylineApi, create_app, create_worker_app
-from cli.api_parts import access_files, acts, ledgers, pending_limits, services
+from cli.api_parts import access_files, acts, ledgers, metrics_app, metrics_callers, pending_limits, services
 from cli.data_dir import keep_private, make_private
 from cli.http_limits import api_hosts, api_limits
 from cli.owner_rpc import address_of, all_owners, answering, internal_port
@@ -35,6 +35,7 @@ from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.names import Names
 from delayline.process import logs, threads
+from delayline.process.watched import Watcher
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import Full
 from mq.contract import Admin, Queue
@@ -59,9 +60,11 @@ class ThreadFailures(Collector):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A running process: its HTTP API, and where it has them its worker, the worker's port and its proxy."""
+    """A running process: its HTTP API, and where it has them the port for metrics beside it, its worker, the worker's
+    port and its proxy."""
 
     app: DelaylineApi
+    metrics_app: DelaylineApi | None = None
     worker: WorkerThread | None = None
     proxy: "ProxyThread | None" = None
     listener: Listener | None = None
@@ -74,55 +77,57 @@ class Process:
 
 
 @contextmanager
-def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -> Iterator[Process]:
+def everything(settings: Settings, clock: Clock, watcher: Watcher, *, accept_loss: bool = False) -> Iterator[Process]:
     """The HTTP API and a worker in one process; `accept_loss` starts an embedded queue although acknowledged records
     are missing. Raises QueueError, StoreError, CannotListen."""
     registry = _registry()
     with (
-        _asked_worker(settings, registry, clock, accept_loss=accept_loss) as (queue, thread, here, listener),
-        all_owners(settings, queue, clock, here) as owners,
+        _asked_worker(settings, registry, clock, watcher, accept_loss=accept_loss) as (queue, thread, here, listener),
+        all_owners(settings, queue, clock, watcher, here) as owners,
         acts(settings, queue, clock, registry) as act_log,
-        access_files(settings, registry, act_log) as access,
-        ledgers(settings, access, registry, clock) as quotas,
+        access_files(settings, watcher, registry, act_log) as access,
+        ledgers(settings, access, watcher, registry, clock) as quotas,
     ):
         parts: list[WorkerThread | ProxyThread] = [thread]
         ready = partial(readiness_of, queue, parts)
         handed = services(settings, queue, owners, clock, registry, ready, access, act_log, quotas)
         app = create_app(handed)
-        with _proxying(settings, queue, owners, registry, app, clock, handed.full, quotas) as proxying:
+        beside = metrics_app(settings, handed, app)
+        with _proxying(settings, queue, owners, registry, app, clock, handed.full, watcher, quotas) as proxying:
             if proxying is not None:
                 parts.append(proxying)
-            yield Process(app, thread, proxying, listener)
+            yield Process(app, beside, thread, proxying, listener)
 
 
 @contextmanager
-def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+def api_alone(settings: Settings, clock: Clock, watcher: Watcher) -> Iterator[Process]:
     """The HTTP API for messages that workers in other processes deliver. Raises QueueError, ConfigError."""
     registry = _registry()
     with (
         held(open_queue(settings, clock)) as queue,
         Watch(queue) as watch,
-        all_owners(settings, queue, clock) as owners,
+        all_owners(settings, queue, clock, watcher) as owners,
         acts(settings, queue, clock, registry) as act_log,
-        access_files(settings, registry, act_log) as access,
-        ledgers(settings, access, registry, clock) as quotas,
+        access_files(settings, watcher, registry, act_log) as access,
+        ledgers(settings, access, watcher, registry, clock) as quotas,
     ):
         handed = services(settings, queue, owners, clock, registry, watch.readiness, access, act_log, quotas)
-        yield Process(create_app(handed))
+        app = create_app(handed)
+        yield Process(app, metrics_app(settings, handed, app))
 
 
 @contextmanager
-def worker_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+def worker_alone(settings: Settings, clock: Clock, watcher: Watcher) -> Iterator[Process]:
     """A worker, and a port for health and metrics. Raises QueueError, StoreError, CannotListen."""
     registry = _registry()
-    with _asked_worker(settings, registry, clock) as (_, thread, _, listener):
-        app = _worker_app(settings, registry, thread.readiness)
-        yield Process(app, thread, listener=listener)
+    with _asked_worker(settings, registry, clock, watcher) as (_, thread, _, listener):
+        app = _worker_app(settings, registry, thread.readiness, clock)
+        yield Process(app, worker=thread, listener=listener)
 
 
 @contextmanager
 def _asked_worker(
-    settings: Settings, registry: CollectorRegistry, clock: Clock, *, accept_loss: bool = False
+    settings: Settings, registry: CollectorRegistry, clock: Clock, watcher: Watcher, *, accept_loss: bool = False
 ) -> Iterator[tuple[Queue, WorkerThread, WorkerInquiry, Listener | None]]:
     """A worker at work, and who answers for it, to this process and to others."""
     make_private()
@@ -134,23 +139,23 @@ def _asked_worker(
         history, decisions = _history(settings), Decisions()
         thread = _worker_thread(settings, queue, index, registry, history, decisions, clock)
         here = WorkerInquiry(thread, queue, Names(settings.namespace), history, decisions)
-        with _working(thread), here, answering(bound, here, settings, clock, registry) as listener:
+        with _working(thread), here, answering(bound, here, settings, clock, registry, watcher) as listener:
             yield queue, thread, here, listener
 
 
 @contextmanager
-def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+def proxy_alone(settings: Settings, clock: Clock, watcher: Watcher) -> Iterator[Process]:
     """A proxy, and a port for health and metrics. Raises QueueError, ConfigError, CannotListen."""
     registry = _registry()
     with (
         held(open_queue(settings, clock)) as queue,
-        all_owners(settings, queue, clock) as owners,
-        ledgers(settings, None, registry, clock) as quotas,
+        all_owners(settings, queue, clock, watcher) as owners,
+        ledgers(settings, None, watcher, registry, clock) as quotas,
     ):
         readiness: list[Callable[[], tuple[bool, str]]] = []
-        app = _worker_app(settings, registry, lambda: readiness[0]())
+        app = _worker_app(settings, registry, lambda: readiness[0](), clock)
         full = pending_limits(settings, owners, clock).full
-        with _proxying(settings, queue, owners, registry, app, clock, full, quotas) as proxying:
+        with _proxying(settings, queue, owners, registry, app, clock, full, watcher, quotas) as proxying:
             assert proxying is not None, "the command checks that there is a port"
             readiness.append(proxying.readiness)
             yield Process(app, proxy=proxying)
@@ -165,6 +170,7 @@ def _proxying(
     app: DelaylineApi,
     clock: Clock,
     full: Full,
+    watcher: Watcher,
     quotas: Ledgers | None,
 ) -> "Iterator[ProxyThread | None]":
     """A proxy where the settings have a port for it."""
@@ -172,7 +178,7 @@ def _proxying(
         yield None
         return
     metrics = app.metrics
-    shared = Shared(queue, owners, registry, metrics.accepted, metrics.unheeded, clock, full, quotas)
+    shared = Shared(queue, owners, registry, metrics.accepted, metrics.unheeded, clock, full, watcher, quotas)
     thread = proxy(settings, shared)
     thread.start()
     try:
@@ -182,10 +188,10 @@ def _proxying(
 
 
 def _worker_app(
-    settings: Settings, registry: CollectorRegistry, readiness: Callable[[], tuple[bool, str]]
+    settings: Settings, registry: CollectorRegistry, readiness: Callable[[], tuple[bool, str]], clock: Clock
 ) -> DelaylineApi:
-    hosts = api_hosts(settings, settings.worker.host)
-    return create_worker_app(__version__, registry, readiness, api_limits(settings), hosts)
+    hosts, callers = api_hosts(settings, settings.worker.host), metrics_callers(settings, clock)
+    return create_worker_app(__version__, registry, readiness, api_limits(settings), hosts, callers)
 
 
 @contextmanager

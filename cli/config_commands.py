@@ -31,17 +31,20 @@ def group() -> None:
 def check(config: ConfigPath = None) -> None:
     """Read the configuration as a server would; show every setting and where it comes from."""
     from delayline.config import describe, load_settings  # here, because the other commands need no settings
+    from delayline.config.checks import KEYS
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
     show_rows(("setting", "value", "from"), describe(settings))
-    if settings.access.rules is not None and settings.access.keys is not None:
+    if settings.access.rules is not None and settings.api.auth == KEYS:
         from api.access.files import AccessFiles
         from delayline.access.hashing import Hasher
+        from delayline.process.watched import Watcher
 
-        AccessFiles(settings.access.rules, settings.access.keys, CollectorRegistry())
+        AccessFiles(settings.access.rules, settings.access.keys, Watcher(), CollectorRegistry())
         Hasher()
     if settings.access.rules is not None:
         _check_quotas(settings, settings.access.rules)
+    _check_certificates(settings)
     if settings.store.encryption_keys[0]:
         from cli.queues import data_key_of
 
@@ -59,10 +62,20 @@ def _check_quotas(settings: "Settings", path: Path) -> None:
     """Raises ConfigError."""
     from api.access.files import RulesFile
     from cli.api_parts import NOT_ROCKETMQ, quotas_reader
+    from delayline.process.watched import Watcher
 
-    quotas = RulesFile(path, quotas_reader(settings), CollectorRegistry()).rules.quotas
+    quotas = RulesFile(path, quotas_reader(settings), Watcher(), CollectorRegistry()).rules.quotas
     if quotas and settings.proxy.rocketmq.port:
         typer.echo(f"{path}: {NOT_ROCKETMQ}.")
+
+
+def _check_certificates(settings: "Settings") -> None:
+    """Raises ConfigError."""
+    from cli.certificates import answering_tls, api_tls, asking_tls, metrics_tls
+    from delayline.process.watched import Watcher
+
+    for read in (api_tls, metrics_tls, answering_tls, asking_tls):
+        read(settings, Watcher())
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

@@ -12,6 +12,8 @@ from urllib.parse import quote
 from cli.failure import CONFLICT, FAILED, NOT_FOUND, USAGE, Failure, NotAllowed
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -45,7 +47,7 @@ class HttpClient:
         import httpx  # here: commands that ask no server would wait 60 ms for it
 
         self._url = url.rstrip("/")
-        verify = not self._url.startswith("http://")  # reading certificates, where there are none, takes 30 ms
+        verify = False if self._url.startswith("http://") else _tls()  # to read authorities takes 30 ms
         self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_S, headers=ACT | _key(), verify=verify)
 
     def get(self, path: str, **params: Any) -> Any:
@@ -104,6 +106,23 @@ class HttpClient:
             raise Failure(
                 f"no answer from {self._url} ({error or type(error).__name__}); is `delayline serve` up?"
             ) from error
+
+
+def _tls() -> "ssl.SSLContext":
+    """With the authorities of `$SSL_CERT_FILE`, or the usual ones, and the certificate of `$DELAYLINE_CERTFILE`, if
+    that is set. Raises Failure."""
+    import httpx
+
+    context = httpx.create_ssl_context()
+    certificate, key = os.environ.get("DELAYLINE_CERTFILE", ""), os.environ.get("DELAYLINE_KEYFILE", "")
+    if certificate:
+        try:
+            context.load_cert_chain(certificate, key or None, "")  # else OpenSSL asks at the terminal
+        except OSError as error:  # ssl.SSLError is one
+            raise Failure(
+                f"cannot use the certificate in {certificate} (DELAYLINE_CERTFILE): {error}", USAGE
+            ) from error
+    return context
 
 
 def _key() -> dict[str, str]:

@@ -153,10 +153,13 @@ def api_address(settings: Settings) -> Finding:
 
 
 def _keys(settings: Settings) -> Finding:
+    or_certificate = "" if settings.api.client_certificates == "off" else ", or a certificate"
+    if settings.access.keys is None:
+        return Finding("ok", "api.auth", "certificates: every request needs one")
     if settings.access.session_secret.get_secret_value():
-        return Finding("ok", "api.auth", "keys: every request needs one, or a session")
+        return Finding("ok", "api.auth", f"keys: every request needs one, or a session{or_certificate}")
     advice = "where several processes answer HTTP, give them the same access.session_secret"
-    return Finding("ok", "api.auth", "keys; each process knows its own sessions alone", advice)
+    return Finding("ok", "api.auth", f"keys{or_certificate}; each process knows its own sessions alone", advice)
 
 
 def _taken(check: str, host: str, number: int, error: OSError) -> Finding:
@@ -193,7 +196,11 @@ def unheeded(settings: Settings) -> Iterator[Finding]:
 def internal(settings: Settings) -> Finding:
     """How processes of one installation ask each other."""
     found = settings.internal
+    if found.certfile:
+        return Finding("ok", "internal", f"{found.reached_at}, with certificates: every process needs one")
     if found.secret.get_secret_value():
         return Finding("ok", "internal", f"{found.reached_at}, with a secret: every process needs the same")
-    advice = "for processes on several machines set internal.host and, everywhere the same, internal.secret"
+    advice = (
+        "for processes on several machines set internal.host and, everywhere, internal.certfile or internal.secret"
+    )
     return Finding("ok", "internal", f"{found.reached_at}, no secret: only processes on this machine", advice)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry
 
+from cli.certificates import answering_tls, asking_tls
 from cli.http_limits import internal_limits
 from cli.worker_thread import end_process
 from delay_service.query.inquiry import WorkerInquiry
@@ -21,6 +22,7 @@ from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.http.guard import Guard
 from delayline.process.listening import listen
+from delayline.process.watched import Watcher
 from delayline.questions.inquiry import Owners
 from mq.contract import Queue
 
@@ -50,21 +52,29 @@ def address_of(bound: socket.socket | None, settings: Settings) -> str:
 
 @contextmanager
 def answering(
-    bound: socket.socket | None, here: WorkerInquiry, settings: Settings, clock: Clock, registry: CollectorRegistry
+    bound: socket.socket | None,
+    here: WorkerInquiry,
+    settings: Settings,
+    clock: Clock,
+    registry: CollectorRegistry,
+    watcher: Watcher,
 ) -> Iterator[Listener | None]:
-    """Other processes are answered on the port."""
+    """Other processes are answered on the port. Raises ConfigError."""
     if bound is None:
         yield None
         return
     desk = OwnerRequestHandler(here, _signer(settings, clock), clock)
     guard = Guard(internal_limits(settings), registry, "delayline_internal")
-    with Listener(bound, desk, on_failure=end_process, guard=guard) as listener:
+    tls = answering_tls(settings, watcher)
+    with Listener(bound, desk, on_failure=end_process, guard=guard, tls=tls) as listener:
         yield listener
 
 
 @contextmanager
-def all_owners(settings: Settings, queue: Queue, clock: Clock, here: WorkerInquiry | None = None) -> Iterator[Owners]:
-    """The worker of this process, `here`, if there is one, and all others."""
+def all_owners(
+    settings: Settings, queue: Queue, clock: Clock, watcher: Watcher, here: WorkerInquiry | None = None
+) -> Iterator[Owners]:
+    """The worker of this process, `here`, if there is one, and all others. Raises ConfigError."""
     if settings.mq.kind == "embedded":
         assert here is not None, "the commands check that there is a worker"
         with LoneWorker(here, clock) as alone:
@@ -72,9 +82,10 @@ def all_owners(settings: Settings, queue: Queue, clock: Clock, here: WorkerInqui
         return
     from delay_service.query.owners.routed import RoutedOwners  # here: it takes 60 ms, for httpx
 
+    tls = asking_tls(settings, watcher)
     with (
         Directory(queue, clock) as directory,
-        RoutedOwners(directory, _signer(settings, clock), queue, clock, here, end_process) as routed,
+        RoutedOwners(directory, _signer(settings, clock), queue, clock, here, end_process, tls) as routed,
     ):
         yield routed
 

@@ -10,6 +10,7 @@ from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError
 from delayline.names import Names
+from delayline.process.watched import Watcher
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import Full
 from delayline.schedule.unheeded import UnheededNames
@@ -33,6 +34,7 @@ class Shared(NamedTuple):
     unheeded: UnheededNames
     clock: Clock
     full: Full
+    watcher: Watcher
     quotas: Ledgers | None
 
 
@@ -55,7 +57,7 @@ def kafka_proxy(settings: Settings, shared: Shared) -> "ProxyThread":
         from proxy.kafka.metrics import ProxyMetrics
     except ModuleNotFoundError as error:
         raise _missing("kafka", "Kafka", error) from error
-    proxy_settings = _kafka_settings(settings, shared.clock)
+    proxy_settings = _kafka_settings(settings, shared.watcher)
     metrics = ProxyMetrics(shared.registry, shared.accepted, shared.unheeded)
     queue, clock, full = shared.queue, shared.clock, shared.full
     ledger = None if shared.quotas is None else shared.quotas.kafka
@@ -71,7 +73,7 @@ def rocketmq_proxy(settings: Settings, shared: Shared) -> "ProxyThread":
         from proxy.rocketmq.metrics import RocketmqProxyMetrics
     except ModuleNotFoundError as error:
         raise _missing("rocketmq", "RocketMQ", error) from error
-    proxy_settings = _rocketmq_settings(settings, shared.clock)
+    proxy_settings = _rocketmq_settings(settings, shared.watcher)
     metrics = RocketmqProxyMetrics(shared.registry, shared.accepted, shared.unheeded)
     queue, owners, clock, full = shared.queue, shared.owners, shared.clock, shared.full
     return ProxyThread(
@@ -85,7 +87,7 @@ def _missing(kind: str, name: str, error: ModuleNotFoundError) -> ConfigError:
     )
 
 
-def _kafka_settings(settings: Settings, clock: Clock) -> "ProxySettings":
+def _kafka_settings(settings: Settings, watcher: Watcher) -> "ProxySettings":
     from delayline.process.tls import read_listener
     from kafkawire.client.address import parse_servers
     from proxy.kafka.access import read_access
@@ -106,7 +108,7 @@ def _kafka_settings(settings: Settings, clock: Clock) -> "ProxySettings":
         refuse_unknown=settings.delay.unknown == "refuse",
         node_id_base=given.node_id_base,
         nodes_max=given.nodes_max,
-        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.kafka.certfile", clock),
+        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.kafka.certfile", watcher),
         frame_bytes_max=given.frame_bytes_max,
         limits=_limits(given),
         kafka_limits=KafkaLimits(
@@ -118,7 +120,7 @@ def _kafka_settings(settings: Settings, clock: Clock) -> "ProxySettings":
     )
 
 
-def _rocketmq_settings(settings: Settings, clock: Clock) -> "RocketmqProxySettings":
+def _rocketmq_settings(settings: Settings, watcher: Watcher) -> "RocketmqProxySettings":
     from delayline.process.tls import read_listener
     from mq.contract import HEADER_ROOM_BYTES
     from proxy.rocketmq.accounts import Account
@@ -143,7 +145,7 @@ def _rocketmq_settings(settings: Settings, clock: Clock) -> "RocketmqProxySettin
             Account(one.access_key, one.secret_key.get_secret_value(), one.pattern) for one in given.account
         ),
         refuse_unknown=settings.delay.unknown == "refuse",
-        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.rocketmq.certfile", clock),
+        listener_tls=read_listener(given.certfile, given.keyfile, "proxy.rocketmq.certfile", watcher),
         frame_bytes_max=given.frame_bytes_max,
         limits=_limits(given),
         drain_max_s=given.drain_max / 1000,

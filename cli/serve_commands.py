@@ -17,10 +17,14 @@ from delayline import __version__
 from delayline.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from api.app import DelaylineApi
+    from api.server import HttpPort
     from cli.assembly import Process
     from delayline.config import Settings
+    from delayline.process.tls import TlsContext
+    from delayline.process.watched import Watcher
 
-    Rooms = Callable[[Settings, Clock], AbstractContextManager[Process]]
+    Rooms = Callable[[Settings, Clock, Watcher], AbstractContextManager[Process]]
 
 Host = Annotated[str | None, typer.Option(help="Instead of api.host.")]
 Port = Annotated[int | None, typer.Option(help="Instead of api.port.")]
@@ -113,38 +117,50 @@ def run_process(
     settings: "Settings", rooms: "Rooms", address: Address, welcome: "Callable[[Settings, str, str], str]"
 ) -> None:
     """Until a signal stops it. Raises CannotListen, and whatever ended one of its threads."""
-    import api.server
+    from api.server import HttpPort
+    from api.server import serve as serve_ports
+    from cli.certificates import api_tls, metrics_tls
     from delay_service.worker.interpreter import set_up_interpreter
     from delayline.config import is_loopback
     from delayline.config.checks import KEYS
     from delayline.process import logs
     from delayline.process.dumps import forbid_dumps
-    from delayline.process.tls import read_listener
+    from delayline.process.watched import Watcher
 
     logs.configure(settings.log.format, settings.log.level)
     if not settings.process.memory_dumps:
         forbid_dumps()
     host, is_api = address.host, address.setting == "api.port"
-    given = settings.api
-    tls = read_listener(given.certfile, given.keyfile, "api.certfile", SystemClock()) if is_api else None
-    if not is_loopback(host):
-        _warn_of_network(logs.get(__name__), host, keys=is_api and given.auth == KEYS, encrypted=tls is not None)
-    with rooms(settings, SystemClock()) as process:
-        set_up_interpreter()
-        api.server.serve(
-            process.app,
-            host,
-            address.port,
-            setting=address.setting,
-            on_started=lambda bound_port: typer.echo(
-                welcome(settings, _url(host, bound_port, encrypted=tls is not None), _queue(settings))
-            ),
-            tls=tls,
-        )
+    with Watcher() as watcher:
+        for_metrics = metrics_tls(settings, watcher)
+        tls = api_tls(settings, watcher) if is_api else for_metrics
+        if not is_loopback(host):
+            keys = is_api and settings.api.auth == KEYS
+            _warn_of_network(logs.get(__name__), host, keys=keys, encrypted=tls is not None)
+        with rooms(settings, SystemClock(), watcher) as process:
+            set_up_interpreter()
+            main = HttpPort(process.app, host, address.port, address.setting, tls)
+            others = (
+                [] if process.metrics_app is None else [_metrics_port(settings, process.metrics_app, for_metrics)]
+            )
+            queue = _queue(settings)
+            serve_ports(
+                main,
+                *others,
+                on_started=lambda bound: typer.echo(
+                    welcome(settings, _url(host, bound, encrypted=tls is not None), queue)
+                ),
+            )
     process.raise_failure()
     logs.get(__name__).info("stopped")
     if process.worker is not None and process.worker.cut_off:
         _exit_at_once()
+
+
+def _metrics_port(settings: "Settings", app: "DelaylineApi", tls: "TlsContext | None") -> "HttpPort":
+    from api.server import HttpPort
+
+    return HttpPort(app, settings.api.metrics_host, settings.api.metrics_port, "api.metrics_port", tls)
 
 
 def _exit_at_once() -> None:

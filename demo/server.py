@@ -15,6 +15,7 @@ from cli.assembly import everything
 from delayline.clock import SystemClock
 from delayline.config import load_settings
 from delayline.process import logs
+from delayline.process.watched import Watcher
 
 
 class BackwardClock:
@@ -41,12 +42,9 @@ def main() -> None:
     logs.configure(settings.log.format, settings.log.level)
     clock = BackwardClock(int(sys.argv[1]))
     Thread(target=clock.put_forward, args=(sys.stdin,), daemon=True).start()
-    with everything(settings, clock) as process:
+    with Watcher() as watcher, everything(settings, clock, watcher) as process:
         api.server.serve(
-            process.app,
-            settings.api.host,
-            settings.api.port,
-            setting="api.port",
+            api.server.HttpPort(process.app, settings.api.host, settings.api.port, "api.port"),
             on_started=lambda port: print(f"http://{settings.api.host}:{port}", flush=True),
         )
     process.raise_failure()

@@ -10,7 +10,7 @@ import prometheus_client
 
 from delayline.clock import Clock
 from delayline.http.places import Places
-from delayline.process.tls import Connected, ListenerTls, TlsServer
+from delayline.process.tls import Connected, TlsContext, TlsServer
 from proxy.endpoint import Endpoint
 from proxy.limits import Limits
 from proxy.listener import Accept, OpenPort, accept_plaintext
@@ -55,7 +55,7 @@ class Connections(Generic[C]):
         self._sweeping: asyncio.Task[None] | None = None
         self._all_gone = asyncio.Event()
 
-    def accept(self, tls: ListenerTls | None) -> Accept:
+    def accept(self, tls: TlsContext | None) -> Accept:
         """How the connections of a port are taken."""
         if tls is None:
             return accept_plaintext

@@ -64,7 +64,9 @@ def unknown(named: set[tuple[str, str]], known: set[str], at_least: int) -> list
 KEYS = {key for key, _, _ in describe(Settings())}
 SECTIONS = {key.partition(".")[0] for key in KEYS if "." in key}
 FILES = {"reconcile.json", "topics.json", "log.py", "api.yaml", "proxy.yaml", "reconcile.yaml", "worker.yaml"}
+FILES |= {"metrics.prom"}
 NOT_SETTINGS = {"DELAYLINE_CONFIG", "DELAYLINE_URL", "DELAYLINE_API_PORT", "DELAYLINE_KEY", "DELAYLINE_KEY_FILE"}
+NOT_SETTINGS |= {"DELAYLINE_CERTFILE", "DELAYLINE_KEYFILE"}
 """Where the settings and the server are; and what Kubernetes makes up."""
 
 
@@ -178,6 +180,7 @@ def _f_string_ends() -> set[str]:
 
 
 NOT_HEADERS = {"delay-reason", "delayline-api", "delayline-proxy", "delayline-reconcile", "delayline-worker"}
+NOT_HEADERS |= {"delayline-secrets"}
 """An example of a header that is no directive, and Kubernetes' names."""
 
 

@@ -37,15 +37,16 @@ class Changes:
         self._digests: dict[str, str] = {}
         self._keys: AccessKeys | None = None  # as they were last written down
 
-    def look(self, rules: InForce, keys_file: InForce, keys: AccessKeys) -> None:
+    def look(self, rules: InForce, keys_file: InForce | None, keys: AccessKeys) -> None:
         """Write down what has changed since the last look; at the first one, which files are in force."""
-        for name, digest in (rules, keys_file):
+        files = (rules,) if keys_file is None else (rules, keys_file)
+        for name, digest in files:
             if self._digests.get(name) != digest and self._notice(
                 operation=FILE_READ, source=name, detail=f"sha256 {digest}"
             ):
                 self._digests[name] = digest
         changes = [] if self._keys is None else list(_between(self._keys, keys))
-        noticed = [self._notice(operation=what, source=keys_file.name, detail=detail) for what, detail in changes]
+        noticed = [self._notice(operation=what, source=files[-1].name, detail=detail) for what, detail in changes]
         if all(noticed):
             self._keys = keys
 

@@ -74,6 +74,11 @@ _SCHEMES = {
         "name": cookies.NAME,
         "description": f"A session of `POST /v1/session`; over https the cookie is `{cookies.SECURE_NAME}`",
     },
+    "certificate": {
+        "type": "mutualTLS",
+        "description": "A client certificate, where `api.client_certificates` is on; a change by it alone needs the "
+        "header `Delayline-Request`",
+    },
     "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token", "description": "The session's `csrf_token`"},
 }
 
@@ -126,9 +131,11 @@ def describe(method: str, path: str, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _security(method: str) -> list[dict[str, list[str]]]:
-    """A key, or a session, with its token where something changes. Nothing, where no keys are needed."""
+    """A key, or a session, with its token where something changes, or a certificate. Nothing, where none of them is
+    needed."""
     session: dict[str, list[str]] = {"session": []}
-    return [{"key": []}, session if method.upper() in HARMLESS else {**session, "csrf": []}, {}]
+    shown = session if method.upper() in HARMLESS else {**session, "csrf": []}
+    return [{"key": []}, shown, {"certificate": []}, {}]
 
 
 def refused(method: str, endpoint: Endpoint) -> set[int]:

@@ -53,6 +53,9 @@ class HealthRoutes:
     def register(self, router: APIRouter) -> None:
         add_route(router, "GET", "/healthz", self.health, _HEALTH)
         add_route(router, "GET", "/readyz", self.ready, _READY)
+
+    def register_metrics(self, router: APIRouter) -> None:
+        """Apart from the others: they may be on a port of their own."""
         add_route(router, "GET", "/metrics", self.metrics, _METRICS)
 
     async def health(self, request: Request) -> Response:

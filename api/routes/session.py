@@ -7,10 +7,11 @@ from starlette.responses import Response
 
 from api.access import cookies
 from api.access.authenticator import Holder, SessionCaller
+from api.access.certificates import CertificateCaller
 from api.access.sessions import Session, Sessions
 from api.bodies.answers import SessionOut
 from api.http.answers import Answer, RawHeader, json_answer
-from api.http.caller import Open, caller_of, unauthenticated
+from api.http.caller import Caller, Open, caller_of, unauthenticated
 from api.http.endpoint import SET_COOKIE, Endpoint, Reply
 from api.http.problems import NOT_FOUND, NOT_SUPPORTED, Refusal
 from api.http.requests import Query, refuse_body
@@ -72,8 +73,7 @@ class SessionRoutes:
         caller = caller_of(request)
         if self._sessions is not None and isinstance(caller, SessionCaller):
             return json_answer(200, _session_out(caller.principal, caller.session, self._sessions), [_UNCACHED])
-        end_ms = caller.key.expires_ms if isinstance(caller, Holder) else None
-        return json_answer(200, SessionOut(caller.principal, expires_at=_moment(end_ms)), [_UNCACHED])
+        return json_answer(200, SessionOut(caller.principal, expires_at=_moment(_end_ms(caller))), [_UNCACHED])
 
     async def end(self, request: Request) -> Response:
         Query(request)
@@ -94,6 +94,13 @@ class SessionRoutes:
 
 def _session_out(principal: str, session: Session, sessions: Sessions) -> SessionOut:
     return SessionOut(principal, sessions.csrf_token(session), _moment(session.end_ms))
+
+
+def _end_ms(caller: Caller) -> int | None:
+    """Of its key, or its certificate."""
+    if isinstance(caller, CertificateCaller):
+        return caller.ends_ms
+    return caller.key.expires_ms if isinstance(caller, Holder) else None
 
 
 def _seconds(session: Session) -> int:

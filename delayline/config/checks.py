@@ -81,6 +81,7 @@ def refuse_what_cannot_be(settings: Settings) -> None:
     _refuse_unbuilt(settings)
     _refuse_open_address(settings)
     _check_access(settings)
+    _check_certificates(settings)
     _check_encryption(settings)
     _check_internal(settings)
 
@@ -117,8 +118,14 @@ def _refuse_open_address(settings: Settings) -> None:
     """Without authentication an address is for this machine only, unless the setting allows more by name."""
     if settings.api.auth not in ("none", OPEN, KEYS):
         raise ConfigError(f"api.auth: it is none, {OPEN} or {KEYS} (from {settings.source('api.auth')}).")
-    for key, host in (("api.host", settings.api.host), ("worker.host", settings.worker.host)):
-        if settings.api.auth == "none" and not is_loopback(host):
+    metrics_are_open = not settings.metrics.client_cafile
+    for key, is_open in (
+        ("api.host", True),
+        ("worker.host", metrics_are_open),
+        ("api.metrics_host", metrics_are_open),
+    ):
+        host = settings.value(key)
+        if settings.api.auth == "none" and is_open and not is_loopback(host):
             raise ConfigError(
                 f"{key}: {host} can be reached from other machines and there is no authentication; bind to "
                 f'127.0.0.1, set api.auth = "{KEYS}" or, in a network that only its users reach, "{OPEN}" '
@@ -131,12 +138,33 @@ def _check_access(settings: Settings) -> None:
     if settings.api.auth != KEYS:
         read = {"access.rules"} if settings.proxy.kafka.port else set()
         _refuse_others(settings, {key: only for key, only in _NO_ACCESS.items() if key not in read})
-    for key in ("access.rules", "access.keys"):
+    has_certificates = settings.api.client_certificates != "off"
+    for key in ("access.rules", *(() if has_certificates else ("access.keys",))):
         if settings.api.auth == KEYS and settings.value(key) is None:
             raise ConfigError(
                 f'{key}: api.auth = "{KEYS}" needs the name of a file (from {settings.source("api.auth")}).'
             )
     _check_length(settings, "access.session_secret")
+
+
+def _check_certificates(settings: Settings) -> None:
+    """A certificate that is not asked for would protect nothing, and authorities that are not named trust none."""
+    api, needs = settings.api, settings.api.client_certificates != "off"
+    if needs and api.auth != KEYS:
+        raise _refusal(settings, "api.client_certificates", f'it has a meaning with api.auth = "{KEYS}" only')
+    if needs and not api.certfile:
+        raise _refusal(settings, "api.client_certificates", "it needs TLS, see api.certfile")
+    if needs and not api.client_cafile:
+        raise _refusal(settings, "api.client_certificates", "it needs api.client_cafile, the authorities that count")
+    for key, unset in (("client_cafile", ""), ("client_crlfile", ""), ("client_names", "subject")):
+        if not needs and settings.value(f"api.{key}") != unset:
+            raise _refusal(settings, f"api.{key}", "it has a meaning where api.client_certificates is not off")
+    if settings.metrics.client_cafile and not settings.metrics.certfile:
+        raise _refusal(settings, "metrics.client_cafile", "it needs TLS, see metrics.certfile")
+
+
+def _refusal(settings: Settings, key: str, why: str) -> ConfigError:
+    return ConfigError(f"{key}: {why} (from {settings.source(key)}).")
 
 
 def _check_encryption(settings: Settings) -> None:
@@ -147,13 +175,18 @@ def _check_encryption(settings: Settings) -> None:
 
 
 def _check_internal(settings: Settings) -> None:
-    """Who knows the secret may read every message; who hears a signature may try secrets against it."""
+    """Who knows the secret may read every message; who hears a signature may try secrets against it. Certificates do
+    more than a secret."""
     internal = settings.internal
     secret = internal.secret.get_secret_value()
-    if not secret and not is_loopback(internal.host):
+    if bool(internal.certfile) != bool(internal.cafile) or (internal.keyfile and not internal.certfile):
+        key = next(name for name in ("certfile", "cafile", "keyfile") if settings.value(f"internal.{name}"))
+        raise _refusal(settings, f"internal.{key}", "internal.certfile and internal.cafile go together")
+    if not secret and not internal.certfile and not is_loopback(internal.host):
         raise ConfigError(
             f"internal.host: {internal.host} can be reached from other machines: give every process of the "
-            f"installation the same internal.secret (from {settings.source('internal.host')})."
+            "installation a certificate (internal.certfile), or the same internal.secret "
+            f"(from {settings.source('internal.host')})."
         )
     _check_length(settings, "internal.secret")
     if not internal.advertised_host and internal.host in ("", "0.0.0.0", "::"):

@@ -1,6 +1,6 @@
 """The sections of the settings about HTTP, and about who may do what there."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
@@ -16,6 +16,12 @@ class Api(Section):
     port: Port = 8080
     certfile: str = ""
     keyfile: str = ""
+    client_certificates: Literal["off", "asked", "required"] = "off"
+    client_cafile: str = ""
+    client_crlfile: str = ""
+    client_names: Literal["subject", "uri"] = "subject"
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Port = 0
     auth: Annotated[str, Field(min_length=1)] = "none"
     body_bytes_max: Annotated[Size, sizes("1KiB", "1GiB")] = default("8MiB")
     batch_messages_max: int = Field(default=1000, ge=1, le=100_000)
@@ -39,6 +45,14 @@ class Api(Section):
             message = "api.body_bytes_max is more than one address may have in flight (api.in_flight_bytes_max, "
             raise PydanticCustomError("setting", message + "api.address_share_percent)")
         return self
+
+
+class Metrics(Section):
+    """TLS of the ports that answer metrics and health alone: `worker.port`, the proxies' and `api.metrics_port`."""
+
+    certfile: str = ""
+    keyfile: str = ""
+    client_cafile: str = ""
 
 
 class Access(Section):

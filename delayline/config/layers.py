@@ -23,7 +23,12 @@ ENV_PREFIX = "DELAYLINE_"
 ENV_CONFIG = "DELAYLINE_CONFIG"
 SYSTEM_CONFIG = Path("/etc/delayline/delayline.toml")
 
-_NO_SETTINGS = frozenset({ENV_CONFIG, "DELAYLINE_URL", "DELAYLINE_KEY", "DELAYLINE_KEY_FILE"})
+_NO_SETTINGS = frozenset(
+    {
+        ENV_CONFIG,
+        *("DELAYLINE_URL", "DELAYLINE_KEY", "DELAYLINE_KEY_FILE", "DELAYLINE_CERTFILE", "DELAYLINE_KEYFILE"),
+    }
+)
 """Variables with our prefix that mean something else: where the file is, where the command line's server is, and the
 key by which that knows us."""
 

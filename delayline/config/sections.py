@@ -95,6 +95,9 @@ class Internal(Section):
     port: Port = 0
     advertised_host: Annotated[str, Field(max_length=255)] = ""
     connections_max: int = Field(default=4096, ge=1, le=100_000)
+    certfile: str = ""
+    keyfile: str = ""
+    cafile: str = ""
     secret: Secret = SecretStr("")
 
     @property

@@ -9,7 +9,7 @@ import msgspec
 from pydantic import PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
-from delayline.config.entrance import Access, Api
+from delayline.config.entrance import Access, Api, Metrics
 from delayline.config.layers import SettingPath
 from delayline.config.proxies import Proxy
 from delayline.config.section import Section
@@ -50,6 +50,7 @@ class Settings(Section):
     audit: Audit = Audit()
     api: Api = Api()
     access: Access = Access()
+    metrics: Metrics = Metrics()
     worker: WorkerSection = WorkerSection()
     internal: Internal = Internal()
     process: ProcessSection = ProcessSection()

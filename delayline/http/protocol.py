@@ -9,6 +9,7 @@ Bytes are counted where they arrive, because llhttp and httptools keep a header 
 (docs/adr/0016-limits-in-the-protocol.md).
 """
 
+import re
 from asyncio import TimerHandle, Transport
 from typing import Any
 
@@ -18,12 +19,18 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from delayline.http.guard import LINGERING_MAX, MALFORMED, Guard, Refused
 from delayline.http.places import address_key
 from delayline.http.whole import WHOLE, WholeAnswer
+from delayline.process.peer import PeerCertificate, peer_certificate
 
 PIPELINED_MAX = 16
 """Requests behind the one that is answered. Clients hardly do it; each costs some 3 KiB."""
 
 LINGER_S = 1.0
 SLOWEST_BYTES = 16 << 10
+
+PEER = "delayline.peer"
+"""Key in the ASGI scope: the client's certificate. Absent where it has shown none."""
+
+_HOST = b"host"
 
 
 _PIPELINED = MALFORMED._replace(detail=f"at most {PIPELINED_MAX} requests wait for the answers before them")
@@ -42,6 +49,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.address = ""
         self._guard = guard
         self._limits = guard.limits
+        self._peer: PeerCertificate | None = None
         self._bytes_max, self._fields_max = guard.limits.head_bytes_max, guard.limits.head_fields_max
         self._deadline: TimerHandle | None = None
         self._reading: TimerHandle | None = None  # of the answer, by the client
@@ -60,6 +68,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = address_key(self.client[0] if self.client else None)
+        self._peer = peer_certificate(transport)
         full = self._guard.places.enter(self)
         if full is not None:
             self._refuse(self._guard.full(full))
@@ -133,10 +142,25 @@ class GuardedProtocol(HttpToolsProtocol):
             self._stop(_PIPELINED)
         self._progress = self._in_body = True
         self._cancel_deadline()
+        if not self.url.startswith(b"/"):
+            self._heed_absolute_form()
         super().on_headers_complete()
+        if self._peer is not None:
+            self.scope[PEER] = self._peer  # type: ignore[literal-required]
         self.scope[WHOLE] = WholeAnswer(self.cycle)  # type: ignore[literal-required]
         self._open += 1
         self._guard.places.works(self)
+
+    def _heed_absolute_form(self) -> None:
+        """Its authority is the host, whatever the Host header has (RFC 9112, 3.2.2): else the one could be checked,
+        and the other be meant. In HTTP/1.1 a Host header that is missing stays an error, as one that stands twice."""
+        _, is_absolute, rest = self.url.partition(b"://")
+        if not is_absolute:
+            return
+        authority = re.split(rb"[/?#]", rest, maxsplit=1)[0]
+        self.headers[:] = [(name, authority if name == _HOST else value) for name, value in self.headers]
+        if self.parser.get_http_version() == "1.0" and all(name != _HOST for name, _ in self.headers):
+            self.headers.append((_HOST, authority))
 
     def on_body(self, body: bytes) -> None:
         self._progress = True

@@ -1,4 +1,4 @@
-"""TLS on a port of ours: its certificate, which may change, and handshakes, which may never end.
+"""TLS of ours: certificates, which may change, and handshakes, which may never end.
 
 asyncio makes a connection known once its handshake is over. A client that never begins one would be in no count and
 under no deadline of ours, so connections are accepted here (`TlsServer`).
@@ -10,86 +10,132 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import structlog
 
-from delayline.clock import Clock
 from delayline.errors import ConfigError
 from delayline.http.places import Places, address_key
-from delayline.process.looks import Look, look_at
+from delayline.process.looks import look_at
+from delayline.process.watched import Watched, Watcher
 
 _log = structlog.get_logger("tls")
-
-LOOKED_AT_S = 1.0
-"""How often the files of a certificate are looked at."""
 
 HANDSHAKE_WITHIN_S = 10.0
 
 PAUSE_S = 1.0
 """As long takes nothing new where there is no descriptor or memory for it; asyncio waits as long."""
 
+FAILURES_S = 1.0
+"""Between two lines of the log about handshakes that failed."""
+
 _NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class _Files(NamedTuple):
+class Authorities(NamedTuple):
+    """Whose certificates count at the other end of a connection. `setting` is the one that names `file` (PEM, one or
+    more); `revoked` are their lists of revoked certificates (PEM), empty where there are none. Then each authority
+    needs a list, and a list that is out of date refuses all of its certificates. `required`: no connection without
+    a certificate."""
+
+    setting: str
+    file: str
+    revoked: str = ""
+    required: bool = True
+
+    def add_to(self, context: ssl.SSLContext) -> None:
+        """Raises ConfigError."""
+        context.verify_mode = ssl.CERT_REQUIRED if self.required else ssl.CERT_OPTIONAL
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # so that an intermediate can be named without its root
+        trusted = _added(context, self.file, self.setting)
+        if not trusted["x509"] or trusted["crl"]:
+            raise ConfigError(f"{self.setting}: {self.file} is no file of certificates.")
+        if self.revoked:
+            lists = _added(context, self.revoked, self.setting)
+            if not lists["crl"] or lists["x509"] > trusted["x509"]:
+                raise ConfigError(f"{self.setting}: {self.revoked} is no file of revocation lists (CRL).")
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
+
+
+def _added(context: ssl.SSLContext, file: str, setting: str) -> dict[str, int]:
+    """How many of each kind there are with those of the file. Raises ConfigError."""
+    try:
+        context.load_verify_locations(file)
+    except OSError as error:
+        raise ConfigError(f"{setting}: {file}: {error}.") from error
+    return context.cert_store_stats()
+
+
+class TlsFiles(NamedTuple):
+    """What an end of a connection shows, and what it takes. `setting` is the one that names the certificate (PEM,
+    with its chain); without a `key` that is in the same file."""
+
+    setting: str
     certificate: str
-    key: str
+    key: str = ""
+    authorities: Authorities | None = None
 
-    def look(self) -> list[Look]:
-        """At each of them. Raises OSError."""
-        return [look_at(path) for path in self if path]
+    @property
+    def named(self) -> list[tuple[str, Path]]:
+        """The files, each with the setting that it belongs to."""
+        named = [(self.setting, self.certificate), (self.setting, self.key)]
+        if (peers := self.authorities) is not None:
+            named += [(peers.setting, peers.file), (peers.setting, peers.revoked)]
+        return [(setting, Path(file)) for setting, file in named if file]
 
-    def load(self) -> ssl.SSLContext:
-        """Raises OSError; ssl.SSLError is one."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate, self.key or None)
+    def server(self) -> ssl.SSLContext:
+        """Raises ConfigError."""
+        context = self._loaded(ssl.PROTOCOL_TLS_SERVER)
+        if self.authorities is not None:
+            self.authorities.add_to(context)
+        return context
+
+    def client(self) -> ssl.SSLContext:
+        """Names of hosts are not checked: every server with a certificate of these authorities is one of ours.
+        Raises ConfigError."""
+        assert self.authorities is not None, "a client without them would trust every server"
+        context = self._loaded(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        self.authorities.add_to(context)
+        return context
+
+    def _loaded(self, protocol: int) -> ssl.SSLContext:
+        """Raises ConfigError."""
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certificate, self.key or None, "")  # else OpenSSL asks at the terminal
+        except OSError as error:  # ssl.SSLError is one
+            raise ConfigError(f"{self.setting}: {error}.") from error
         return context
 
 
-class ListenerTls:
-    """The certificate that a port shows. It is read again when its files change: connections that begin then get the
-    new one, and no other notices. While the files cannot be used, the one before stays in use. For one thread."""
+TlsContext = Callable[[], ssl.SSLContext]
+"""For a connection that begins now. After the files have changed it is another, and no open connection notices."""
 
-    def __init__(self, certificate: str, key: str, setting: str, clock: Clock) -> None:
-        """`setting` is the one that names the certificate. Raises ConfigError."""
-        self._files = _Files(certificate, key)
-        self._clock = clock
+
+def watched_context(files: TlsFiles, make: TlsContext, watcher: Watcher) -> TlsContext:
+    """`make` is a method of `files`. While the files cannot be used, the context before stays in use. Raises
+    ConfigError."""
+    for setting, path in files.named:
         try:
-            self._look = self._files.look()
-            self._context = self._files.load()
+            look_at(path)
         except OSError as error:
             raise ConfigError(f"{setting}: {error}.") from error
-        self._looked_s = clock.monotonic_s()
-        self._trouble: str | None = None
-
-    def context(self) -> ssl.SSLContext:
-        """For a handshake that begins now."""
-        now_s = self._clock.monotonic_s()
-        if now_s >= self._looked_s + LOOKED_AT_S:
-            self._looked_s = now_s
-            self._renew()
-        return self._context
-
-    def _renew(self) -> None:
-        try:
-            look = self._files.look()
-            if look == self._look and self._trouble is None:
-                return
-            self._context = self._files.load()
-            self._look = look
-        except OSError as error:
-            if self._trouble != str(error):
-                _log.error("the certificate before stays in use", file=self._files.certificate, error=str(error))
-            self._trouble = str(error)
-            return
-        self._trouble = None
-        _log.info("certificate read again", file=self._files.certificate)
+    watched = watcher.watch(Watched([path for _, path in files.named], make))
+    return lambda: watched.content
 
 
-def read_listener(certificate: str, key: str, setting: str, clock: Clock) -> ListenerTls | None:
-    """None where neither file is named. Raises ConfigError."""
-    return ListenerTls(certificate, key, setting, clock) if certificate or key else None
+def read_listener(
+    certificate: str, key: str, setting: str, watcher: Watcher, clients: Authorities | None = None
+) -> TlsContext | None:
+    """Of a port, `clients` being those whose certificates are asked for. None where neither file is named. Raises
+    ConfigError."""
+    if not certificate and not key:
+        return None
+    files = TlsFiles(setting, certificate, key, clients)
+    return watched_context(files, files.server, watcher)
 
 
 Connected = Callable[[], asyncio.Protocol]
@@ -104,7 +150,7 @@ class TlsServer:
     def __init__(
         self,
         listener: socket.socket,
-        tls: ListenerTls,
+        tls: TlsContext,
         places: Places,
         connected: Connected,
         refused: Callable[[], None],
@@ -117,7 +163,18 @@ class TlsServer:
         self.refused = refused
         self._listener = listener
         self._handshakes: set[_Handshake] = set()
+        self._silent_until_s, self._unlogged = 0.0, 0
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    def failed(self, address: str, error: ssl.SSLError) -> None:
+        """Log why: the client only sees that the connection ends. Not more often than every `FAILURES_S`."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._silent_until_s:
+            self._silent_until_s = now_s + FAILURES_S
+            _log.info("a TLS handshake failed", address=address, error=str(error), more=self._unlogged)
+            self._unlogged = 0
+        else:
+            self._unlogged += 1
 
     def close(self) -> None:
         """Take no more connections, and end the handshakes under way."""
@@ -184,10 +241,12 @@ class _Handshake:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._server.connected,
                 self._client,
-                ssl=self._server.tls.context(),
+                ssl=self._server.tls(),
                 ssl_handshake_timeout=HANDSHAKE_WITHIN_S,
             )
+        except ssl.SSLError as error:  # no TLS, or a certificate that does not count: the loop has closed its socket
+            self._server.failed(self.address, error)
         except (OSError, asyncio.CancelledError):
-            pass  # no TLS, a client that has left, is too slow, or was evicted: the loop has closed its socket
+            pass  # a client that has left, is too slow, or was evicted: the same
         finally:
             self._server.places.leave(self)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from delayline.names import Names
-from delayline.process.tls import ListenerTls
+from delayline.process.tls import TlsContext
 from delayline.schedule.rules import Rules
 from kafkawire.client.address import Address
 from kafkawire.protocol.frames import FRAME_BYTES_MAX
@@ -29,7 +29,7 @@ class ProxySettings:
     refuse_unknown: bool = False  # delay.unknown
     node_id_base: int = 0
     nodes_max: int = 16
-    listener_tls: ListenerTls | None = None
+    listener_tls: TlsContext | None = None
     frame_bytes_max: int = FRAME_BYTES_MAX
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 10.0  # of the proxy's own requests

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from delayline.process.tls import ListenerTls
+from delayline.process.tls import TlsContext
 from delayline.schedule.rules import Rules
 from mq.rocketmq.naming import WireNames
 from proxy.limits import Limits
@@ -33,7 +33,7 @@ class RocketmqProxySettings:
     record_bytes_max: int  # of a record that is delayed, with room for Delayline's headers
     accounts: tuple[Account, ...] = ()  # of clients, where brokers check them
     refuse_unknown: bool = False  # delay.unknown
-    listener_tls: ListenerTls | None = None
+    listener_tls: TlsContext | None = None
     frame_bytes_max: int = FRAME_BYTES_MAX
     limits: Limits = field(default_factory=Limits)
     connect_timeout_s: float = 3.0  # as clients have it

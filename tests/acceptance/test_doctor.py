@@ -93,6 +93,20 @@ def test_where_keys_are_needed_a_secret_lets_processes_share_sessions(tmp_path: 
     assert "ok    api.auth: keys: every request needs one, or a session\n" in shared.out
 
 
+def test_certificates_may_be_all_that_clients_show(tmp_path: Path) -> None:
+    by_certificates = {
+        "api__auth": "keys",
+        "api__certfile": "server.crt",
+        "api__client_certificates": "asked",
+        "api__client_cafile": "ca.crt",
+        "access__rules": "rules.toml",
+    }
+    alone = doctor(tmp_path, **by_certificates)
+    assert "ok    api.auth: certificates: every request needs one\n" in alone.out
+    beside = doctor(tmp_path, **by_certificates, access__keys="keys.json", access__session_secret="sixteen letters!")
+    assert "ok    api.auth: keys: every request needs one, or a session, or a certificate\n" in beside.out
+
+
 @pytest.mark.thorough
 def test_a_queue_that_does_not_answer_is_a_failure_with_advice(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_port()}"

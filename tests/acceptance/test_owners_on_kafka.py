@@ -4,13 +4,16 @@ import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.acceptance.asking import HTTP, send, wait_for
+from tests.acceptance.conftest import MakeServer
 from tests.acceptance.on_kafka import asked
+from tests.brokers.authority import Authority
 from tests.fault.server import Server
 from tests.tiers import sample
 
@@ -75,6 +78,27 @@ def surveyed(url: str, topic: str) -> tuple[list[str], int, int, bool]:
     listed = sorted(message["message_id"] for message in page["messages"])
     is_all = page["complete"] and counts["complete"] and figures["complete"]
     return listed, sum(counts["counts"]), figures["pending"], is_all
+
+
+def test_over_mutual_tls_processes_answer_each_other_and_none_without(
+    running: Running, make_server: MakeServer, topic: str, tmp_path: Path
+) -> None:
+    """And no secret. What the process without TLS reads names the settings; a wrong answer it never gets."""
+    ca = Authority(tmp_path, "internal")
+    tls = {"internal__certfile": str(ca.issue("delayline")), "internal__cafile": str(ca.file)}
+    api, _, _ = running("api", "worker", "serve", **tls)
+    (id,) = pending(api.url, topic, 1)
+    own = {"data_dir", "api__port", *tls}
+    same = {name: value for name, value in api.settings.items() if name not in own}
+    plain = make_server("plain", command="api", **same)
+    plain.start()
+    plain.wait_ready()
+    answer = asked(plain.url, id)
+    assert (answer.status_code, answer.json()["type"]) == (503, "/problems/owner-unavailable")
+    assert "internal.certfile and internal.cafile" in answer.json()["detail"]
+    listed, _, _, is_all = surveyed(plain.url, topic)
+    assert (listed, is_all) == ([], False)
+    assert state(api.url, id) == "pending"
 
 
 def test_every_process_answers_for_the_shards_of_all(running: Running, topic: str) -> None:

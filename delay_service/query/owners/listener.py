@@ -7,10 +7,8 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -24,8 +22,9 @@ from delay_service.query.owners.signing import Signer
 from delay_service.query.owners.wire import Status
 from delayline.clock import Clock
 from delayline.http.guard import Guard
-from delayline.http.protocol import GuardedProtocol
+from delayline.http.server import HttpServer, http_config
 from delayline.process import logs
+from delayline.process.tls import TlsContext
 from delayline.questions.inquiry import OwnerUnavailable
 from mq.errors import QueueError
 
@@ -128,28 +127,18 @@ class Listener:
     `on_failure` is then called in its thread."""
 
     def __init__(
-        self, bound: socket.socket, desk: OwnerRequestHandler, on_failure: Callable[[], None], guard: Guard
+        self,
+        bound: socket.socket,
+        desk: OwnerRequestHandler,
+        on_failure: Callable[[], None],
+        guard: Guard,
+        tls: TlsContext | None = None,
     ) -> None:
         self._bound = bound
         self._desk = desk
         self._on_failure = on_failure
         self._stopping = False
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                desk.app,
-                loop="uvloop",
-                http=partial(GuardedProtocol, guard),  # type: ignore[arg-type]  # uvicorn only calls it
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=guard.limits.idle_timeout_s,  # type: ignore[arg-type]  # handed to call_later,
-                timeout_graceful_shutdown=GRACE_S,
-            )
-        )
+        self._server = HttpServer(http_config(desk.app, guard, GRACE_S), guard, tls)
         self._thread = threading.Thread(target=self._work, name="owners-listener", daemon=True)
         self.failure: BaseException | None = None
 

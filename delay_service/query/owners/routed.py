@@ -18,6 +18,7 @@ from delay_service.query.owners.signing import Signer
 from delay_service.query.owners.waits import DECIDE_S, FIND_S, HELD_S, LIST_S, STOP_WITHIN_S
 from delayline.clock import Clock
 from delayline.process import logs
+from delayline.process.tls import TlsContext
 from delayline.questions.inquiry import (
     DueCounts,
     DueQuery,
@@ -52,11 +53,13 @@ class RoutedOwners:
         clock: Clock,
         here: LocalOwners | None = None,
         on_failure: Callable[[], None] = lambda: None,
+        tls: TlsContext | None = None,
     ) -> None:
         """`here` is the worker of this process, if it has one. `on_failure` is called where the thread ends by
-        itself: nothing asked of it is answered then."""
+        itself: nothing asked of it is answered then. With `tls`, other processes are asked over it."""
         self._directory = directory
         self._signer = signer
+        self._tls = tls
         self._admin = admin
         self._clock = clock
         self._here = here
@@ -96,7 +99,7 @@ class RoutedOwners:
     async def _serve(self) -> None:
         self.loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="owners")
-        async with Remote(self._signer) as remote:
+        async with Remote(self._signer, tls=self._tls) as remote:
             self._routing = Routing(self._directory, remote, self._here, self._admin, threads, self._clock)
             self._started.set()
             await self._stopping.wait()

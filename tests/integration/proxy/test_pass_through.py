@@ -26,7 +26,7 @@ from tests.ports import free_range, is_listening
 from tests.unit.mq.kafka.batches import batch_of, plain
 
 if TYPE_CHECKING:
-    from delayline.process.tls import ListenerTls
+    from delayline.process.tls import TlsContext
     from tests.brokers.kafka import Kafka
 
 
@@ -262,14 +262,14 @@ def test_clients_may_come_over_tls(proxy: Proxy, tmp_path: Path) -> None:
             assert is_closed(plaintext)
 
 
-def certified(folder: Path) -> tuple["ListenerTls | None", dict[str, str]]:
+def certified(folder: Path) -> tuple["TlsContext | None", dict[str, str]]:
     """A listener's certificate for 127.0.0.1, and what a client needs to know of it."""
-    from delayline.clock import SystemClock
     from delayline.process.tls import read_listener
+    from delayline.process.watched import Watcher
 
     make_certificate(folder, "listener", "127.0.0.1")
     listener = read_listener(
-        str(folder / "listener.crt"), str(folder / "listener.key"), "proxy.kafka.certfile", SystemClock()
+        str(folder / "listener.crt"), str(folder / "listener.key"), "proxy.kafka.certfile", Watcher()
     )
     return listener, {"security.protocol": "ssl", "ssl.ca.location": str(folder / "listener.crt")}
 

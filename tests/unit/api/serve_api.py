@@ -3,7 +3,7 @@ are asked, which is printed, and do not answer."""
 
 import sys
 
-from api.server import serve
+from api.server import HttpPort, serve
 from delayline.process.listening import CannotListen
 from tests.unit.api.in_memory import Api
 
@@ -13,13 +13,8 @@ def main() -> int:
     if "undecided" in sys.argv:
         api.owners.decide = lambda: print("asked", flush=True)
     try:
-        serve(
-            api.app,
-            "127.0.0.1",
-            int(sys.argv[1]),
-            setting="worker.port",
-            on_started=lambda _: print("started", flush=True),
-        )
+        port = HttpPort(api.app, "127.0.0.1", int(sys.argv[1]), "worker.port")
+        serve(port, on_started=lambda _: print("started", flush=True))
     except CannotListen as error:
         print(error, flush=True)
         return 1

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.server import GRACE_S, serve
+from api.server import GRACE_S, HttpPort, serve
 from delayline.process.listening import CannotListen
 from tests.ports import free_port
 from tests.unit.api.in_memory import MESSAGES, RECORDS, Api
@@ -115,17 +115,28 @@ def test_a_port_in_use_is_one_clear_sentence_and_nothing_is_announced() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
+        taken = HttpPort(Api().app, "127.0.0.1", port, "worker.port")
         with pytest.raises(
             CannotListen,
             match=f"port {port} on 127.0.0.1 is in use by another program; choose another with worker.port",
         ):
-            serve(Api().app, "127.0.0.1", port, setting="worker.port", on_started=lambda _: announced.append(True))
+            serve(taken, on_started=lambda _: announced.append(True))
     assert announced == []
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "not an address"])
 def test_an_address_that_is_not_of_this_machine_is_one_clear_sentence(host: str) -> None:
     with pytest.raises(CannotListen) as refused:
-        serve(Api().app, host, free_port(), setting="worker.port", on_started=lambda _: None)
+        serve(HttpPort(Api().app, host, free_port(), "worker.port"), on_started=lambda _: None)
     assert host in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_host_in_absolute_form_counts_and_not_the_header() -> None:
+    """RFC 9112, 3.2.2: a page's name that points here is refused in either form."""
+    with _server() as (_, url):
+        port = int(url.rpartition(":")[2])
+        for host, header, status in (("evil.example", "localhost", b"421"), ("localhost", "evil.example", b"200")):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as channel:
+                channel.sendall(f"GET http://{host}/v1/info HTTP/1.1\r\nhost: {header}\r\n\r\n".encode())
+                assert channel.recv(12).split()[1] == status

@@ -10,6 +10,7 @@ from delayline.clock import ManualClock
 from delayline.config import Settings
 from delayline.config.entrance import Access, Api
 from delayline.config.proxies import Proxy, RocketmqProxy
+from delayline.process.watched import Watcher
 
 RULE = "[[rule]]\nprincipals = ['ann']\ntopics = ['*']\nacts = ['send']\n"
 QUOTA = "[[quota]]\nprincipals = ['ann']\nrequests_per_second = 1\n"
@@ -23,12 +24,12 @@ def test_quotas_that_the_rocketmq_proxy_does_not_count_are_reported(
     rules.write_text(text)
     proxy = Proxy(rocketmq=RocketmqProxy(port=9876))
     settings = Settings(api=Api(auth="keys"), access=Access(rules=rules), proxy=proxy)
-    with ledgers(settings, None, registry, ManualClock()) as opened:
+    with ledgers(settings, None, Watcher(), registry, ManualClock()) as opened:
         assert opened is not None
         assert registry.get_sample_value("delayline_quota_uncounted", {"entrance": "rocketmq"}) == uncounted
     assert (NOT_ROCKETMQ in capsys.readouterr().out) == bool(uncounted)
 
 
 def test_without_a_file_nothing_is_counted() -> None:
-    with ledgers(Settings(), None, CollectorRegistry(), ManualClock()) as opened:
+    with ledgers(Settings(), None, Watcher(), CollectorRegistry(), ManualClock()) as opened:
         assert opened is None

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.access import files
 from api.access.files import AccessFiles, RulesFile
 from delayline.access.acts import Act
 from delayline.access.keys import AccessKey, AccessKeys
 from delayline.access.rules import read_quotas
 from delayline.errors import ConfigError
+from delayline.process import watched
+from delayline.process.watched import Watcher
 from tests.acceptance.asking import wait_for
 from tests.unit.api.access.held import QUICK, allowing
 
@@ -25,7 +26,8 @@ class Scene:
         self.rules_file.write_text(allowing("ann", "send"))
         self.keys_file.write_bytes(AccessKeys([KEY]).encoded())
         self.registry = CollectorRegistry()
-        self.files = AccessFiles(self.rules_file, self.keys_file, self.registry)
+        self.watcher = Watcher()
+        self.files = AccessFiles(self.rules_file, self.keys_file, self.watcher, self.registry)
 
     def may_send(self) -> bool:
         return self.files.rules.deciding("ann", Act.SEND, "orders") is not None
@@ -33,7 +35,7 @@ class Scene:
     def look(self) -> None:
         """Twice: what has changed must stay as it is."""
         for _ in range(2):
-            self.files.look()
+            self.watcher.look()
 
     def broken(self, file: str) -> float | None:
         return self.registry.get_sample_value("delayline_access_file_broken", {"file": file})
@@ -47,21 +49,22 @@ def scene(tmp_path: Path) -> Scene:
 def test_a_file_is_read_again_once_it_stays_as_it_is(scene: Scene) -> None:
     assert scene.may_send()
     scene.rules_file.write_text(allowing("bob", "send"))
-    scene.files.look()
+    scene.watcher.look()
     assert scene.may_send()
-    scene.files.look()
+    scene.watcher.look()
     assert not scene.may_send()
 
 
 def test_quotas_alone_are_read_again_and_a_rule_among_them_changes_nothing(tmp_path: Path) -> None:
     path, registry = tmp_path / "rules.toml", CollectorRegistry()
     path.write_text("[[quota]]\nprincipals = ['ann']\nrequests_per_second = 1\n")
-    file = RulesFile(path, read_quotas, registry)
+    watcher = Watcher()
+    file = RulesFile(path, read_quotas, watcher, registry)
     another = "[[quota]]\nprincipals = ['ann']\nrequests_per_second = 2\n"
     for text in (another, allowing("ann", "send")):
         path.write_text(text)
         for _ in range(2):
-            file.look()
+            watcher.look()
         quota = file.rules.quota_of("ann")
         assert quota is not None
         assert quota.requests is not None
@@ -71,9 +74,9 @@ def test_quotas_alone_are_read_again_and_a_rule_among_them_changes_nothing(tmp_p
 
 def test_a_file_that_is_written_bit_by_bit_is_not_read_in_between(scene: Scene) -> None:
     scene.rules_file.write_text(allowing("bob", "send"))
-    scene.files.look()
+    scene.watcher.look()
     scene.rules_file.write_text(allowing("bob", "send") + allowing("ann", "send"))
-    scene.files.look()
+    scene.watcher.look()
     assert scene.may_send()
     scene.look()
     assert scene.may_send()
@@ -81,8 +84,8 @@ def test_a_file_that_is_written_bit_by_bit_is_not_read_in_between(scene: Scene) 
 
 def test_files_are_looked_at_also_while_nothing_is_asked(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that has ended must not come back because the file breaks later."""
-    monkeypatch.setattr(files, "LOOKED_AT_S", 0.01)
-    with scene.files:
+    monkeypatch.setattr(watched, "LOOKED_AT_S", 0.01)
+    with scene.watcher:
         scene.keys_file.write_bytes(AccessKeys([]).encoded())
         wait_for(lambda: scene.files.keys.get(KEY.id), lambda key: key is None)
         scene.keys_file.write_bytes(b"[")
@@ -170,4 +173,4 @@ def test_a_folder_that_is_away_for_a_moment_comes_back_with_the_same_file(scene:
 def test_at_the_start_each_file_must_be_there(scene: Scene, name: str) -> None:
     scene.rules_file.with_name(name).unlink()
     with pytest.raises(ConfigError, match=f"cannot read .*{name}: No such file"):
-        AccessFiles(scene.rules_file, scene.keys_file, CollectorRegistry())
+        AccessFiles(scene.rules_file, scene.keys_file, Watcher(), CollectorRegistry())

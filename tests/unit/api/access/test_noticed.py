@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from api.access.files import AccessFiles
 from delayline.access.keys import AccessKey, AccessKeys
+from delayline.process.watched import Watcher
 from tests.unit.api.access.held import QUICK, allowing
 
 ANN = AccessKey("abcdefghijklmnop", "ann", QUICK.hash("x"), 0)
@@ -21,7 +22,8 @@ class Scene:
         self.have(ANN)
         self.noticed: list[tuple[str, str, str]] = []
         self.is_away = False
-        self.files = AccessFiles(self.rules_file, self.keys_file, CollectorRegistry(), self.notice)
+        self.watcher = Watcher()
+        self.files = AccessFiles(self.rules_file, self.keys_file, self.watcher, CollectorRegistry(), self.notice)
         self.files.note()
 
     def have(self, *keys: AccessKey) -> None:
@@ -36,7 +38,7 @@ class Scene:
         """What is new."""
         self.noticed.clear()
         for _ in range(2):
-            self.files.look()
+            self.watcher.look()
         self.files.note()
         return self.noticed
 

@@ -16,6 +16,7 @@ from cli.queues import open_queue
 from delayline.clock import SystemClock
 from delayline.config import Settings, describe, load_settings
 from delayline.errors import ConfigError
+from delayline.process.watched import Watcher
 from tests.secrets import Marked, marker, neighbours, secret_settings
 
 PACKAGES = ("api", "cli", "delay_service", "delayline", "kafkawire", "mq", "proxy", "reconcile", "rocketmq", "store")
@@ -113,7 +114,7 @@ def built(folder: Path, kind: str, settings: Settings) -> Iterator[object]:
 
     (folder / "rules.toml").write_text('[[rule]]\nprincipals = ["*"]\ntopics = ["*"]\nacts = ["read"]\n')
     (folder / "keys.json").write_text("[]")
-    with everything(settings, SystemClock()) as process:
+    with everything(settings, SystemClock(), Watcher()) as process:
         yield process
 
 

@@ -149,3 +149,26 @@ def test_a_connection_that_is_answered_waits_as_an_idle_one(connection: GuardedP
     assert len(loop.pending(75)) == 1
     connection.data_received(HEAD)
     assert loop.pending(75) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "hosts"),
+    [
+        (b"GET /x HTTP/1.1\r\nhost: localhost", [b"localhost"]),
+        (b"GET http://evil.example/x HTTP/1.1\r\nhost: localhost", [b"evil.example"]),
+        (b"GET http://localhost:80/x?y=http://z HTTP/1.1\r\nHost: evil.example", [b"localhost:80"]),
+        (b"GET http://evil.example?x HTTP/1.1\r\nhost: localhost", [b"evil.example"]),
+        (b"GET http://localhost@evil.example/ HTTP/1.1\r\nhost: localhost", [b"localhost@evil.example"]),
+        (b"GET http://[::1]:8080/ HTTP/1.1\r\nhost: localhost", [b"[::1]:8080"]),
+        (b"GET http://localhost/ HTTP/1.1\r\nx: y", []),
+        (b"GET http://evil.example/ HTTP/1.0\r\nx: y", [b"evil.example"]),
+        (b"GET http://one/ HTTP/1.1\r\nhost: one\r\nhost: two", [b"one", b"one"]),
+        (b"GET /x?to=http://evil.example HTTP/1.1\r\nhost: localhost", [b"localhost"]),
+    ],
+)
+def test_the_host_of_a_request_in_absolute_form_is_its_authority(
+    connection: GuardedProtocol, line: bytes, hosts: list[bytes]
+) -> None:
+    """RFC 9112, 3.2.2. Two stay two, and none stays none."""
+    connection.data_received(line + b"\r\n\r\n")
+    assert [value for name, value in connection.scope["headers"] if name == b"host"] == hosts

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from delayline.clock import ManualClock
 from delayline.errors import ConfigError
 from delayline.process.tls import read_listener
+from delayline.process.watched import Watcher
 from kafkawire.client.address import parse_servers
 from kafkawire.protocol.errors import NotAuthenticated
 from kafkawire.security.access import Credentials
@@ -53,9 +53,9 @@ def test_what_the_proxy_would_have_to_guess_at_is_refused(properties: Mapping[st
 
 
 def test_a_listener_without_files_is_plaintext_and_with_wrong_ones_is_refused() -> None:
-    assert read_listener("", "", "proxy.kafka.certfile", ManualClock()) is None
+    assert read_listener("", "", "proxy.kafka.certfile", Watcher()) is None
     with pytest.raises(ConfigError, match=r"proxy\.kafka\.certfile"):
-        read_listener("/nowhere/cert.pem", "", "proxy.kafka.certfile", ManualClock())
+        read_listener("/nowhere/cert.pem", "", "proxy.kafka.certfile", Watcher())
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def owners(on_failure: Event) -> RoutedOwners:
 
 
 def test_one_that_cannot_begin_prints_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
         raise RuntimeError("no certificates")
 
     monkeypatch.setattr(routed, "Remote", refuse)

@@ -6,18 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from delayline.process.tls import read_listener
+from delayline.process.watched import Watcher
 from rocketmq.client.settings import ClientSettings
 from rocketmq.wire.codes import Request
 from rocketmq.wire.command import Command
 from tests.brokers.certificates import make_certificate
-from tests.unit.proxy.rocketmq.scene import CLOCK, Scene, Wire, message
+from tests.unit.proxy.rocketmq.scene import Scene, Wire, message
 
 
 def test_clients_and_servers_may_be_reached_over_tls(tmp_path: Path) -> None:
     make_certificate(tmp_path, "one", "127.0.0.1")
     certificate, key = str(tmp_path / "one.crt"), str(tmp_path / "one.key")
     trusting = ssl.create_default_context(cafile=certificate)
-    serving = read_listener(certificate, key, "proxy.rocketmq.certfile", CLOCK)
+    serving = read_listener(certificate, key, "proxy.rocketmq.certfile", Watcher())
     broker = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     broker.load_cert_chain(certificate, key)
     with ExitStack() as stack:
