@@ -48,6 +48,7 @@ from api.routes.managing import ManagingRoutes
 from api.routes.messages import MessageRoutes
 from api.routes.operations import OperationRoutes
 from api.routes.own import OwnRoutes
+from api.routes.quotas import QuotaRoutes
 from api.routes.records import RecordRoutes
 from api.routes.send import SEND, SendRoutes
 from api.routes.session import SessionRoutes
@@ -55,6 +56,7 @@ from api.routes.stalls import StallRoutes
 from api.sending.admission import Admission
 from api.sending.decisions import DecisionWaiter
 from api.sending.drafts import Drafter, ScheduleValidator
+from api.sending.quotas import SendQuotas
 from api.sending.rights import SendRights
 from api.sending.sender import Sender
 from api.services import Services
@@ -145,18 +147,25 @@ def create_app(services: Services) -> DelaylineApi:
     decisions = DecisionWaiter(services, bridge)
     survey = Survey(services, topics, bridge)
     admission, rights = Admission(services, topics, bridge), SendRights(Names(settings.namespace))
-    sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission, rights)
+    quotas = SendQuotas(validator, topics, sender, makes_topics=settings.topics_on_first_use)
+    sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission, rights, quotas)
     sends.register(app.router)
     app.add_middleware(SendingPath, send=sends.send, endpoint=SEND)
     callers = _callers(services, comparing, exchanging, app.router)
     hosts = Hosts(settings.hosts)
     app.add_middleware(  # the outermost
-        Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers, act_log=services.act_log
+        Edge,
+        problems=problems,
+        in_flight=in_flight,
+        hosts=hosts,
+        callers=callers,
+        act_log=services.act_log,
+        ledger=services.http_ledger,
     )
     messages = MessageRoutes(services, topics, bridge, decisions)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)
-    operations = OperationRoutes(services, topics, sender, validator, decisions, messages)
+    operations = OperationRoutes(services, topics, sender, validator, decisions, messages, quotas)
     operations.register(app.router)
     BulkRoutes(services, topics, BulkCancel(services, topics, survey, sender, bridge)).register(app.router)
     controls = ControlRoutes(services, topics, survey, sender, decisions)
@@ -167,13 +176,14 @@ def create_app(services: Services) -> DelaylineApi:
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey, metrics.unheeded).register(app.router)
     dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)
-    DeadRoutes(services, topics, sender, validator, dead).register(app.router)
+    DeadRoutes(services, topics, sender, validator, dead, quotas).register(app.router)
     acts = Acts(services.client, services.admin, Names(settings.namespace).operators)
     ActRoutes(services, topics, acts).register(app.router)
     health = HealthRoutes(services.readiness, services.registry, scrapes)
     health.register(app.router)
     if settings.shows_metrics:
         health.register_metrics(app.router)
+    QuotaRoutes(services).register(app.router)
     ConsoleRoutes().register(app.router)
     _answer_framework_errors(app, problems)
     app.metrics, app.guard = metrics, Guard(settings.http, services.registry)

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from api.access.certificates import Naming
 from api.http.act_log import ActLog
+from delayline.access.ledger import Ledger, Ledgers
 from delayline.access.source import AccessSource
 from delayline.clock import Clock
 from delayline.http.guard import HttpLimits
@@ -98,3 +99,10 @@ class Services:
     act_log: ActLog | None = None
     provider: "Provider | None" = None
     """The identity provider whose tokens are credentials beside keys, and which may log people in."""
+    quotas: Ledgers | None = None
+    """What principals have used; over HTTP it counts where there is `access`, which knows them."""
+
+    @property
+    def http_ledger(self) -> Ledger | None:
+        """None where no quota counts over HTTP."""
+        return None if self.access is None or self.quotas is None else self.quotas.http

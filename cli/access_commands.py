@@ -18,7 +18,7 @@ from cli.tables import show_rows
 from delayline.access.acts import Act
 from delayline.access.keys import NOTE_CHARS_MAX, AccessKey, AccessKeys, is_principal, new_token
 from delayline.access.names import OIDC_GROUP
-from delayline.access.rules import read_rules
+from delayline.access.rules import read_any, read_rules
 from delayline.clock import SystemClock
 from delayline.errors import ConfigError, MalformedDirective
 from delayline.process.durably import write_durably
@@ -47,6 +47,7 @@ Groups = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     group.command()(explain)
+    group.command()(quota)
     group.command()(acts)
     keys.command()(create)
     keys.command("list")(list_keys)
@@ -71,6 +72,22 @@ def explain(
     if rule is None:
         raise Failure(f"refused: no rule of {path} allows {principal} to {act} {about}", FAILED)
     typer.echo(f"allowed by the rule at {rule.place}")
+
+
+def quota(
+    principal: Annotated[str, typer.Argument(help="Who; of a Kafka client as Kafka names it: User:alice.")],
+    file: RulesFile = None,
+    config: ConfigPath = None,
+) -> None:
+    """Show which quota holds for a principal."""
+    path = file or _setting("rules", config)
+    found = read_any(_read(path), str(path)).quota_of(principal)
+    if found is None:
+        typer.echo(f"no limit: no quota of {path} is for {principal}")
+        return
+    typer.echo(f"the quota at {found.place}" + ("" if found.limits else ", which limits nothing"))
+    for name, value in found.limits.items():
+        typer.echo(f"  {name} = {value}")
 
 
 def create(

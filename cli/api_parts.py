@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from api.access.certificates import CertificateNeeded
-from api.access.files import AccessFiles
+from api.access.files import AccessFiles, RulesFile
 from api.app import TOPICS_REMEMBERED, DelaylineApi, create_metrics_app
 from api.http.act_log import ActLog
 from api.http.act_stores import ActFile, ActStore, ActTopic
@@ -17,11 +17,15 @@ from api.http.caller import Callers, NoKeys
 from api.services import ApiSettings, Services
 from cli.http_limits import api_hosts, api_limits
 from delayline import __version__
+from delayline.access.ledger import Ledgers
+from delayline.access.rules import AccessRules, read_quotas, read_rules
 from delayline.clock import Clock
 from delayline.config import Settings
+from delayline.config.checks import KEYS
 from delayline.config.oidc import Oidc
 from delayline.errors import ConfigError
 from delayline.names import Names
+from delayline.process import logs
 from delayline.process.watched import Watcher
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import PendingLimits
@@ -29,6 +33,9 @@ from mq.contract import Queue
 
 if TYPE_CHECKING:
     from api.access.oidc.provider import Provider
+log = logs.get(__name__)
+
+NOT_ROCKETMQ = "quotas do not count in the RocketMQ proxy: what its clients send is not limited"
 
 
 def services(
@@ -41,6 +48,7 @@ def services(
     access: AccessFiles | None,
     provider: "Provider | None",
     act_log: ActLog | None,
+    quotas: Ledgers | None,
 ) -> Services:
     """What the HTTP API is handed."""
     return Services(
@@ -55,6 +63,7 @@ def services(
         access=access,
         provider=provider,
         act_log=act_log,
+        quotas=quotas,
     )
 
 
@@ -76,7 +85,7 @@ def access_files(
 ) -> Iterator[AccessFiles | None]:
     """Raises ConfigError for a file that cannot be read."""
     rules, notice = settings.access.rules, None if act_log is None else act_log.notice
-    if rules is None:
+    if rules is None or settings.api.auth != KEYS:
         yield None
         return
     with AccessFiles(rules, settings.access.keys, watcher, registry, notice) as files:
@@ -115,6 +124,42 @@ def open_provider(oidc: Oidc, clock: Clock, registry: CollectorRegistry) -> "Pro
         client=client,
     )
     return Provider(found, HttpxProvider(oidc.cafile, clock), clock, registry)
+
+
+@contextmanager
+def ledgers(
+    settings: Settings, access: AccessFiles | None, watcher: Watcher, registry: CollectorRegistry, clock: Clock
+) -> Iterator[Ledgers | None]:
+    """What principals use of their quotas; None where there is no file that could have some. Raises ConfigError."""
+    if access is not None:
+        yield _opened(settings, access, registry, clock)
+    elif settings.access.rules is None:
+        yield None
+    else:
+        file = RulesFile(settings.access.rules, quotas_reader(settings), watcher, registry)
+        yield _opened(settings, file, registry, clock)
+
+
+def quotas_reader(settings: Settings) -> Callable[[bytes, str], AccessRules]:
+    """Of a process that knows no keys. Where others do, the file has their rules."""
+    return read_rules if settings.api.auth == KEYS else read_quotas
+
+
+def _opened(
+    settings: Settings, source: AccessFiles | RulesFile, registry: CollectorRegistry, clock: Clock
+) -> Ledgers:
+    opened = Ledgers(lambda: source.rules, clock, registry)
+    if settings.proxy.rocketmq.port:
+        uncounted = Gauge(
+            "delayline_quota_uncounted",
+            "1: there are quotas, and an entrance that counts nothing",
+            ["entrance"],
+            registry=registry,
+        )
+        uncounted.labels("rocketmq").set_function(lambda: bool(opened.quotas))
+        if opened.quotas:
+            log.warning(NOT_ROCKETMQ)
+    return opened
 
 
 def metrics_app(settings: Settings, handed: Services, app: DelaylineApi) -> DelaylineApi | None:

@@ -12,6 +12,7 @@ import { deadView } from "./views/dead.js";
 import { messageView } from "./views/message.js";
 import { messagesView } from "./views/messages.js";
 import { operatorsView } from "./views/operators.js";
+import { quotasView } from "./views/quotas.js";
 import { sendView } from "./views/send.js";
 import { topicView } from "./views/topic.js";
 import { topicsView } from "./views/topics.js";
@@ -24,6 +25,7 @@ const VIEWS = [
   [/^messages\/([^/]+)$/, "messages", messageView],
   [/^send$/, "send", sendView],
   [/^operators$/, "operators", operatorsView],
+  [/^quotas$/, "quotas", quotasView],
 ];
 
 const main = document.getElementById("main");

@@ -138,9 +138,10 @@ def _refuse_open_address(settings: Settings) -> None:
 
 
 def _check_access(settings: Settings) -> None:
-    """Rules in a file that is not read would refuse nothing."""
+    """Rules in a file that is not read would refuse nothing. The Kafka proxy reads its quotas."""
     if settings.api.auth != KEYS:
-        _refuse_others(settings, _NO_ACCESS)
+        read = {"access.rules"} if settings.proxy.kafka.port else set()
+        _refuse_others(settings, {key: only for key, only in _NO_ACCESS.items() if key not in read})
     check_oidc(settings)
     needs_keys = settings.api.client_certificates == "off" and not settings.access.oidc.issuer
     for key in ("access.rules", *(("access.keys",) if needs_keys else ())):

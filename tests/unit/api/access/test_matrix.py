@@ -20,6 +20,7 @@ NEEDS = {
     "getMessage": "read",
     "getMetrics": "metrics",
     "getOwn": "read",
+    "getQuotas": "admin",
     "getStall": "control",
     "getTopic": "read",
     "listActs": "admin",
@@ -37,7 +38,7 @@ NEEDS = {
 }
 """As docs/security.md has it, and not as the routes have."""
 
-OF_EVERY_TOPIC = {"getMetrics", "listActs"}
+OF_EVERY_TOPIC = {"getMetrics", "getQuotas", "listActs"}
 OF_ALL = {"getHealth", "getLogins", "getReadiness"}
 OF_PRINCIPALS = {"beginSession", "getInfo", "getSession", "listTopics", "previewSchedule"}
 OF_SESSIONS = {"endSession"}
