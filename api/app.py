@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.telemetry import TelemetryConfig
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.access.attempts import Attempts
 from api.access.authenticator import Authenticator
 from api.access.certificates import CertificateCallers
 from api.access.sessions import Sessions
@@ -47,6 +48,7 @@ from api.routes.managing import ManagingRoutes
 from api.routes.messages import MessageRoutes
 from api.routes.operations import OperationRoutes
 from api.routes.own import OwnRoutes
+from api.routes.quotas import QuotaRoutes
 from api.routes.records import RecordRoutes
 from api.routes.send import SEND, SendRoutes
 from api.routes.session import SessionRoutes
@@ -55,6 +57,7 @@ from api.routes.undo import UndoRoutes
 from api.sending.admission import Admission
 from api.sending.decisions import DecisionWaiter
 from api.sending.drafts import Drafter, ScheduleValidator
+from api.sending.quotas import SendQuotas
 from api.sending.rights import SendRights
 from api.sending.sender import Sender
 from api.services import Services
@@ -66,10 +69,16 @@ from delayline.http.guard import Guard, HttpLimits
 from delayline.http.places import share_of
 from delayline.names import Names
 
+if TYPE_CHECKING:
+    from api.access.oidc.tokens import Tokens
+
 _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False)
 
 THREADS_MAX = 8
 """For questions to the queue that block: topics, pages. They wait for disks and sockets, not for cores."""
+
+LOGINS_AT_ONCE = 4
+"""Threads that ask the identity provider for what a code stands for."""
 
 TOPICS_REMEMBERED = 1024
 """The settings of a topic are needed for every message: whether it takes delays, how many may wait."""
@@ -121,7 +130,8 @@ def create_app(services: Services) -> DelaylineApi:
     follower_threads = ThreadPoolExecutor(settings.followers_max, thread_name_prefix="api-follow")
     scrapes = ThreadPoolExecutor(1, thread_name_prefix="api-metrics")
     comparing = ThreadPoolExecutor(1, thread_name_prefix="api-keys")
-    app = _framework(settings.version, closing, (threads, follower_threads, scrapes, comparing))
+    exchanging = ThreadPoolExecutor(LOGINS_AT_ONCE, thread_name_prefix="api-oidc")
+    app = _framework(settings.version, closing, (threads, follower_threads, scrapes, comparing, exchanging))
     share = settings.http.address_share_percent
     in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max, share)
     topics = TopicBook(services, threads, metrics)
@@ -140,18 +150,25 @@ def create_app(services: Services) -> DelaylineApi:
     decisions = DecisionWaiter(services, bridge)
     survey = Survey(services, topics, bridge)
     admission, rights = Admission(services, topics, bridge), SendRights(Names(settings.namespace))
-    sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission, rights)
+    quotas = SendQuotas(validator, topics, sender, makes_topics=settings.topics_on_first_use)
+    sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission, rights, quotas)
     sends.register(app.router)
     app.add_middleware(SendingPath, send=sends.send, endpoint=SEND)
-    callers, sessions = _callers(services, comparing)
+    callers = _callers(services, comparing, exchanging, app.router)
     hosts = Hosts(settings.hosts)
     app.add_middleware(  # the outermost
-        Edge, problems=problems, in_flight=in_flight, hosts=hosts, callers=callers, act_log=services.act_log
+        Edge,
+        problems=problems,
+        in_flight=in_flight,
+        hosts=hosts,
+        callers=callers,
+        act_log=services.act_log,
+        ledger=services.http_ledger,
     )
     messages = MessageRoutes(services, topics, bridge, decisions)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)
-    operations = OperationRoutes(services, topics, sender, validator, decisions, messages)
+    operations = OperationRoutes(services, topics, sender, validator, decisions, messages, quotas)
     operations.register(app.router)
     purged = Purged(services.client, services.admin, services.claim, Names(settings.namespace))
     undos = Undos(settings.undo_ms, topics, purged)
@@ -166,30 +183,57 @@ def create_app(services: Services) -> DelaylineApi:
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey, metrics.unheeded).register(app.router)
     dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)
-    DeadRoutes(services, topics, sender, validator, dead).register(app.router)
+    DeadRoutes(services, topics, sender, validator, dead, quotas).register(app.router)
     acts = Acts(services.client, services.admin, Names(settings.namespace).operators)
     ActRoutes(services, topics, acts).register(app.router)
     health = HealthRoutes(services.readiness, services.registry, scrapes)
     health.register(app.router)
     if settings.shows_metrics:
         health.register_metrics(app.router)
-    SessionRoutes(sessions).register(app.router)
+    QuotaRoutes(services).register(app.router)
     ConsoleRoutes().register(app.router)
     _answer_framework_errors(app, problems)
     app.metrics, app.guard = metrics, Guard(settings.http, services.registry)
     return app
 
 
-def _callers(services: Services, comparing: ThreadPoolExecutor) -> tuple[Callers, Sessions | None]:
-    """With sessions where keys are needed. Raises ConfigError where the library for keys is not installed."""
+def _callers(
+    services: Services, comparing: ThreadPoolExecutor, exchanging: ThreadPoolExecutor, router: APIRouter
+) -> Callers:
+    """Who a request is from; with the routes by which people log in. Raises ConfigError where the library for keys is
+    not installed."""
     if services.access is None:
-        return NoKeys(), None
+        SessionRoutes(None, None).register(router)
+        return NoKeys()
     settings, clock = services.settings, services.clock
     sessions = Sessions(settings.session_secret, settings.session_lifetime_ms, clock)
-    callers: Callers = Authenticator(services.access, Hasher(), sessions, clock, comparing, services.registry)
+    tokens, issuer = _by_provider(services, sessions, exchanging, router)
+    SessionRoutes(sessions, issuer).register(router)
+    callers: Callers = Authenticator(services.access, Hasher(), sessions, clock, comparing, services.registry, tokens)
     if (naming := settings.client_names) is not None:
         callers = CertificateCallers(callers, naming, services.access, clock, services.registry)
-    return callers, sessions
+    return callers
+
+
+def _by_provider(
+    services: Services, sessions: Sessions, exchanging: ThreadPoolExecutor, router: APIRouter
+) -> "tuple[Tokens | None, str | None]":
+    """The tokens of the identity provider, and its issuer where people log in by it: the routes for that are there
+    then."""
+    provider, clock = services.provider, services.clock
+    if provider is None:
+        return None, None
+    from api.access.oidc.logins import Logins  # here: the libraries for tokens take 100 ms
+    from api.access.oidc.tokens import Tokens
+    from api.routes.login import LoginRoutes
+
+    settings = provider.settings
+    tokens = Tokens(provider, clock, services.registry)
+    if settings.client is None:
+        return tokens, None
+    logins = Logins(provider, settings.client, sessions, clock, exchanging)
+    LoginRoutes(logins, sessions, settings.of_sessions, Attempts(clock)).register(router)
+    return tokens, settings.issuer
 
 
 def create_worker_app(

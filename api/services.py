@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
 from api.access.certificates import Naming
 from api.http.act_log import ActLog
+from delayline.access.ledger import Ledger, Ledgers
 from delayline.access.source import AccessSource
 from delayline.clock import Clock
 from delayline.http.guard import HttpLimits
@@ -14,6 +16,9 @@ from delayline.questions.inquiry import Owners
 from delayline.questions.pending import Full
 from delayline.schedule.rules import Rules
 from mq.contract import Admin, Claim, Client
+
+if TYPE_CHECKING:
+    from api.access.oidc.provider import Provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +101,12 @@ class Services:
     access: AccessSource | None = None
     """The rules and the keys; None where everybody may do everything."""
     act_log: ActLog | None = None
+    provider: "Provider | None" = None
+    """The identity provider whose tokens are credentials beside keys, and which may log people in."""
+    quotas: Ledgers | None = None
+    """What principals have used; over HTTP it counts where there is `access`, which knows them."""
+
+    @property
+    def http_ledger(self) -> Ledger | None:
+        """None where no quota counts over HTTP."""
+        return None if self.access is None or self.quotas is None else self.quotas.http

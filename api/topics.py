@@ -94,6 +94,16 @@ class TopicBook:
         if self._names.is_own(topic):
             raise Refusal(TOPIC_UNKNOWN, f"there is no topic {topic!r}")
 
+    async def is_there(self, topic: str) -> bool:
+        """Asking makes none. Raises QueueUnavailable."""
+        if topic in self._known:
+            return True
+        try:
+            await self.info(topic)
+        except TopicUnknown:
+            return False
+        return True
+
     async def info(self, topic: str) -> TopicInfo:
         """Of a topic that exists: asking makes none. Raises TopicUnknown, QueueUnavailable."""
         known = self._known.get(topic)

@@ -17,7 +17,8 @@ from cli.options import ConfigPath
 from cli.tables import show_rows
 from delayline.access.acts import Act
 from delayline.access.keys import NOTE_CHARS_MAX, AccessKey, AccessKeys, is_principal, new_token
-from delayline.access.rules import read_rules
+from delayline.access.names import OIDC_GROUP
+from delayline.access.rules import read_any, read_rules
 from delayline.clock import SystemClock
 from delayline.errors import ConfigError, MalformedDirective
 from delayline.process.durably import write_durably
@@ -38,10 +39,15 @@ RulesFile = Annotated[
     Path | None, typer.Option("--file", help="The file of rules; else `access.rules` of the settings.")
 ]
 
+Groups = Annotated[
+    list[str] | None, typer.Option("--group", help="A group of the principal at the identity provider; repeatable.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     group.command()(explain)
+    group.command()(quota)
     group.command()(acts)
     keys.command()(create)
     keys.command("list")(list_keys)
@@ -54,16 +60,34 @@ def explain(
     principal: Annotated[str, typer.Argument(help="Who.")],
     act: Annotated[Act, typer.Argument(help="What.")],
     topic: Annotated[str | None, typer.Argument(help="To which topic; without one, to all of them.")] = None,
+    groups: Groups = None,
     file: RulesFile = None,
     config: ConfigPath = None,
 ) -> None:
     """Show which rule allows a principal to do something. Exit code 1 where none does."""
     path = file or _setting("rules", config)
-    rule = read_rules(_read(path), str(path)).deciding(principal, act, topic)
+    names = (principal, *(OIDC_GROUP + one for one in groups or ()))
+    rule = read_rules(_read(path), str(path)).deciding(names, act, topic)
     about = "every topic" if topic is None else topic
     if rule is None:
         raise Failure(f"refused: no rule of {path} allows {principal} to {act} {about}", FAILED)
     typer.echo(f"allowed by the rule at {rule.place}")
+
+
+def quota(
+    principal: Annotated[str, typer.Argument(help="Who; of a Kafka client as Kafka names it: User:alice.")],
+    file: RulesFile = None,
+    config: ConfigPath = None,
+) -> None:
+    """Show which quota holds for a principal."""
+    path = file or _setting("rules", config)
+    found = read_any(_read(path), str(path)).quota_of(principal)
+    if found is None:
+        typer.echo(f"no limit: no quota of {path} is for {principal}")
+        return
+    typer.echo(f"the quota at {found.place}" + ("" if found.limits else ", which limits nothing"))
+    for name, value in found.limits.items():
+        typer.echo(f"  {name} = {value}")
 
 
 def create(

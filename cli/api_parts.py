@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from api.access.certificates import CertificateNeeded
-from api.access.files import AccessFiles
+from api.access.files import AccessFiles, RulesFile
 from api.app import TOPICS_REMEMBERED, DelaylineApi, create_metrics_app
 from api.http.act_log import ActLog
 from api.http.act_stores import ActFile, ActStore, ActTopic
@@ -16,13 +17,25 @@ from api.http.caller import Callers, NoKeys
 from api.services import ApiSettings, Services
 from cli.http_limits import api_hosts, api_limits
 from delayline import __version__
+from delayline.access.ledger import Ledgers
+from delayline.access.rules import AccessRules, read_quotas, read_rules
 from delayline.clock import Clock
 from delayline.config import Settings
+from delayline.config.checks import KEYS
+from delayline.config.oidc import Oidc
+from delayline.errors import ConfigError
 from delayline.names import Names
+from delayline.process import logs
 from delayline.process.watched import Watcher
 from delayline.questions.inquiry import Owners
 from delayline.questions.pending import PendingLimits
 from mq.contract import Queue
+
+if TYPE_CHECKING:
+    from api.access.oidc.provider import Provider
+log = logs.get(__name__)
+
+NOT_ROCKETMQ = "quotas do not count in the RocketMQ proxy: what its clients send is not limited"
 
 
 def services(
@@ -33,7 +46,9 @@ def services(
     registry: CollectorRegistry,
     readiness: Callable[[], tuple[bool, str]],
     access: AccessFiles | None,
+    provider: "Provider | None",
     act_log: ActLog | None,
+    quotas: Ledgers | None,
 ) -> Services:
     """What the HTTP API is handed."""
     return Services(
@@ -47,7 +62,9 @@ def services(
         readiness=readiness,
         full=pending_limits(settings, owners, clock).full,
         access=access,
+        provider=provider,
         act_log=act_log,
+        quotas=quotas,
     )
 
 
@@ -69,11 +86,81 @@ def access_files(
 ) -> Iterator[AccessFiles | None]:
     """Raises ConfigError for a file that cannot be read."""
     rules, notice = settings.access.rules, None if act_log is None else act_log.notice
-    if rules is None:
+    if rules is None or settings.api.auth != KEYS:
         yield None
         return
     with AccessFiles(rules, settings.access.keys, watcher, registry, notice) as files:
         yield files
+
+
+@contextmanager
+def identity_provider(settings: Settings, clock: Clock, registry: CollectorRegistry) -> "Iterator[Provider | None]":
+    """Raises ConfigError for a file that cannot be read, and where the library is not installed. A provider that does
+    not answer is no error: it may start later."""
+    if not settings.access.oidc.issuer:
+        yield None
+        return
+    with open_provider(settings.access.oidc, clock, registry) as provider:
+        yield provider
+
+
+def open_provider(oidc: Oidc, clock: Clock, registry: CollectorRegistry) -> "Provider":
+    """Not started: it asks nothing yet. Raises as `identity_provider` does."""
+    try:
+        from api.access.oidc.claims import OidcClient, OidcSettings  # here: the libraries for tokens take 100 ms
+        from api.access.oidc.exchange import HttpxProvider
+        from api.access.oidc.provider import Provider
+    except ModuleNotFoundError as error:
+        raise ConfigError("access.oidc needs the package joserfc: pip install 'delayline[access]'.") from error
+    secret = oidc.client_secret.get_secret_value()
+    client = OidcClient(oidc.client_id, oidc.redirect_url, oidc.scopes, secret) if oidc.client_id else None
+    found = OidcSettings(
+        issuer=oidc.issuer,
+        audience=oidc.audience,
+        algorithms=oidc.algorithms,
+        principal_claim=oidc.principal_claim,
+        groups_claim=oidc.groups_claim,
+        leeway_ms=oidc.leeway,
+        jwks_url=oidc.jwks_url,
+        client=client,
+    )
+    return Provider(found, HttpxProvider(oidc.cafile, clock), clock, registry)
+
+
+@contextmanager
+def ledgers(
+    settings: Settings, access: AccessFiles | None, watcher: Watcher, registry: CollectorRegistry, clock: Clock
+) -> Iterator[Ledgers | None]:
+    """What principals use of their quotas; None where there is no file that could have some. Raises ConfigError."""
+    if access is not None:
+        yield _opened(settings, access, registry, clock)
+    elif settings.access.rules is None:
+        yield None
+    else:
+        file = RulesFile(settings.access.rules, quotas_reader(settings), watcher, registry)
+        yield _opened(settings, file, registry, clock)
+
+
+def quotas_reader(settings: Settings) -> Callable[[bytes, str], AccessRules]:
+    """Of a process that knows no keys. Where others do, the file has their rules."""
+    return read_rules if settings.api.auth == KEYS else read_quotas
+
+
+def _opened(
+    settings: Settings, source: AccessFiles | RulesFile, registry: CollectorRegistry, clock: Clock
+) -> Ledgers:
+    opened = Ledgers(lambda: source.rules, clock, registry)
+    if settings.proxy.rocketmq.port:
+        uncounted = Gauge(
+            "delayline_quota_uncounted",
+            "1: there are quotas, and an entrance that counts nothing",
+            ["entrance"],
+            registry=registry,
+        )
+        uncounted.labels("rocketmq").set_function(lambda: bool(opened.quotas))
+        if opened.quotas:
+            log.warning(NOT_ROCKETMQ)
+    return opened
 
 
 def metrics_app(settings: Settings, handed: Services, app: DelaylineApi) -> DelaylineApi | None:

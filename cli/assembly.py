@@ -12,7 +12,16 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from api.app import DelaylineApi, create_app, create_worker_app
-from cli.api_parts import access_files, acts, metrics_app, metrics_callers, pending_limits, services
+from cli.api_parts import (
+    access_files,
+    acts,
+    identity_provider,
+    ledgers,
+    metrics_app,
+    metrics_callers,
+    pending_limits,
+    services,
+)
 from cli.data_dir import keep_private, make_private
 from cli.http_limits import api_hosts, api_limits
 from cli.owner_rpc import address_of, all_owners, answering, internal_port
@@ -30,6 +39,7 @@ from delay_service.worker.metrics import WorkerMetrics
 from delay_service.worker.settings import WorkerSettings
 from delay_service.worker.timer_metrics import TimerMetrics
 from delayline import __version__
+from delayline.access.ledger import Ledgers
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.names import Names
@@ -85,13 +95,15 @@ def everything(settings: Settings, clock: Clock, watcher: Watcher, *, accept_los
         all_owners(settings, queue, clock, watcher, here) as owners,
         acts(settings, queue, clock, registry) as act_log,
         access_files(settings, watcher, registry, act_log) as access,
+        identity_provider(settings, clock, registry) as provider,
+        ledgers(settings, access, watcher, registry, clock) as quotas,
     ):
         parts: list[WorkerThread | ProxyThread] = [thread]
         ready = partial(readiness_of, queue, parts)
-        handed = services(settings, queue, owners, clock, registry, ready, access, act_log)
+        handed = services(settings, queue, owners, clock, registry, ready, access, provider, act_log, quotas)
         app = create_app(handed)
         beside = metrics_app(settings, handed, app)
-        with _proxying(settings, queue, owners, registry, app, clock, handed.full, watcher) as proxying:
+        with _proxying(settings, queue, owners, registry, app, clock, handed.full, watcher, quotas) as proxying:
             if proxying is not None:
                 parts.append(proxying)
             yield Process(app, beside, thread, proxying, listener)
@@ -107,8 +119,11 @@ def api_alone(settings: Settings, clock: Clock, watcher: Watcher) -> Iterator[Pr
         all_owners(settings, queue, clock, watcher) as owners,
         acts(settings, queue, clock, registry) as act_log,
         access_files(settings, watcher, registry, act_log) as access,
+        identity_provider(settings, clock, registry) as provider,
+        ledgers(settings, access, watcher, registry, clock) as quotas,
     ):
-        handed = services(settings, queue, owners, clock, registry, watch.readiness, access, act_log)
+        ready = watch.readiness
+        handed = services(settings, queue, owners, clock, registry, ready, access, provider, act_log, quotas)
         app = create_app(handed)
         yield Process(app, metrics_app(settings, handed, app))
 
@@ -143,12 +158,16 @@ def _asked_worker(
 @contextmanager
 def proxy_alone(settings: Settings, clock: Clock, watcher: Watcher) -> Iterator[Process]:
     """A proxy, and a port for health and metrics. Raises QueueError, ConfigError, CannotListen."""
-    with held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock, watcher) as owners:
-        registry = _registry()
+    registry = _registry()
+    with (
+        held(open_queue(settings, clock)) as queue,
+        all_owners(settings, queue, clock, watcher) as owners,
+        ledgers(settings, None, watcher, registry, clock) as quotas,
+    ):
         readiness: list[Callable[[], tuple[bool, str]]] = []
         app = _worker_app(settings, registry, lambda: readiness[0](), clock)
         full = pending_limits(settings, owners, clock).full
-        with _proxying(settings, queue, owners, registry, app, clock, full, watcher) as proxying:
+        with _proxying(settings, queue, owners, registry, app, clock, full, watcher, quotas) as proxying:
             assert proxying is not None, "the command checks that there is a port"
             readiness.append(proxying.readiness)
             yield Process(app, proxy=proxying)
@@ -164,13 +183,14 @@ def _proxying(
     clock: Clock,
     full: Full,
     watcher: Watcher,
+    quotas: Ledgers | None,
 ) -> "Iterator[ProxyThread | None]":
     """A proxy where the settings have a port for it."""
     if not is_wanted(settings):
         yield None
         return
     metrics = app.metrics
-    shared = Shared(queue, owners, registry, metrics.accepted, metrics.unheeded, clock, full, watcher)
+    shared = Shared(queue, owners, registry, metrics.accepted, metrics.unheeded, clock, full, watcher, quotas)
     thread = proxy(settings, shared)
     thread.start()
     try:

@@ -31,16 +31,14 @@ def group() -> None:
 def check(config: ConfigPath = None) -> None:
     """Read the configuration as a server would; show every setting and where it comes from."""
     from delayline.config import describe, load_settings  # here, because the other commands need no settings
+    from delayline.config.checks import KEYS
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
     show_rows(("setting", "value", "from"), describe(settings))
     if settings.access.rules is not None:
-        from api.access.files import AccessFiles
-        from delayline.access.hashing import Hasher
-        from delayline.process.watched import Watcher
-
-        AccessFiles(settings.access.rules, settings.access.keys, Watcher(), CollectorRegistry())
-        Hasher()
+        if settings.api.auth == KEYS:
+            _check_access(settings, settings.access.rules)
+        _check_quotas(settings, settings.access.rules)
     _check_certificates(settings)
     if settings.store.encryption_keys[0]:
         from cli.queues import data_key_of
@@ -53,6 +51,32 @@ def check(config: ConfigPath = None) -> None:
         from delayline.clock import SystemClock
 
         open_rocketmq(settings, SystemClock()).close()
+
+
+def _check_access(settings: "Settings", rules: Path) -> None:
+    """Raises ConfigError."""
+    from api.access.files import AccessFiles
+    from delayline.access.hashing import Hasher
+    from delayline.process.watched import Watcher
+
+    AccessFiles(rules, settings.access.keys, Watcher(), CollectorRegistry())
+    Hasher()
+    if settings.access.oidc.issuer:
+        from cli.api_parts import open_provider
+        from delayline.clock import SystemClock
+
+        open_provider(settings.access.oidc, SystemClock(), CollectorRegistry())
+
+
+def _check_quotas(settings: "Settings", path: Path) -> None:
+    """Raises ConfigError."""
+    from api.access.files import RulesFile
+    from cli.api_parts import NOT_ROCKETMQ, quotas_reader
+    from delayline.process.watched import Watcher
+
+    quotas = RulesFile(path, quotas_reader(settings), Watcher(), CollectorRegistry()).rules.quotas
+    if quotas and settings.proxy.rocketmq.port:
+        typer.echo(f"{path}: {NOT_ROCKETMQ}.")
 
 
 def _check_certificates(settings: "Settings") -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from cli.findings import Finding
-from delayline.config import Settings, is_loopback
+from delayline.config import Settings
 from delayline.config.checks import KEYS
+from delayline.http.urls import is_loopback
 
 ROOMY = 4
 """Times `store.disk_free_min`: with less free than that, it is worth a word."""

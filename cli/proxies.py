@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client import CollectorRegistry, Counter
 
 from cli.queues import rocketmq_settings
+from delayline.access.ledger import Ledgers
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError
@@ -34,6 +35,7 @@ class Shared(NamedTuple):
     clock: Clock
     full: Full
     watcher: Watcher
+    quotas: Ledgers | None
 
 
 def is_wanted(settings: Settings) -> bool:
@@ -58,7 +60,8 @@ def kafka_proxy(settings: Settings, shared: Shared) -> "ProxyThread":
     proxy_settings = _kafka_settings(settings, shared.watcher)
     metrics = ProxyMetrics(shared.registry, shared.accepted, shared.unheeded)
     queue, clock, full = shared.queue, shared.clock, shared.full
-    return ProxyThread(lambda: Server(open_hub(proxy_settings, queue, metrics, clock, full)), "kafka-proxy")
+    ledger = None if shared.quotas is None else shared.quotas.kafka
+    return ProxyThread(lambda: Server(open_hub(proxy_settings, queue, metrics, clock, full, ledger)), "kafka-proxy")
 
 
 def rocketmq_proxy(settings: Settings, shared: Shared) -> "ProxyThread":

@@ -121,8 +121,8 @@ def run_process(
     from api.server import serve as serve_ports
     from cli.certificates import api_tls, metrics_tls
     from delay_service.worker.interpreter import set_up_interpreter
-    from delayline.config import is_loopback
     from delayline.config.checks import KEYS
+    from delayline.http.urls import is_loopback
     from delayline.process import logs
     from delayline.process.dumps import forbid_dumps
     from delayline.process.watched import Watcher

@@ -109,7 +109,10 @@ ROUTES = {
     for path, operations in DOCUMENT["paths"].items()
     for method, operation in operations.items()
 }
-BESIDES = {("GET", "/openapi.json"): set[str](), ("GET", "/"): set[str]()}
+BESIDES = {
+    ("GET", path): set[str]()
+    for path in ("/openapi.json", "/", "/v1/session/login", "/v1/session/callback")  # for browsers alone
+}
 
 
 def route_of(method: str, path: str) -> set[str] | None:

@@ -94,6 +94,12 @@ BESIDE = {
     "api.address_share_percent": {"api.body_bytes_max": "1KiB"},
     "delay.horizon_max": {"delay.levels": "1s"},
     "access.session_lifetime": {"api.auth": "keys", "access.rules": "rules.toml", "access.keys": "keys.json"},
+    "access.oidc.leeway": {
+        "api.auth": "keys",
+        "access.rules": "rules.toml",
+        "access.oidc.issuer": "https://id.example",
+        "access.oidc.audience": "api",
+    },
 }
 """Settings that have to be changed together."""
 
@@ -179,9 +185,11 @@ def _f_string_ends() -> set[str]:
     return set(re.findall(r'f"\{name\}(_[a-z_]+)"', source))
 
 
-NOT_HEADERS = {"delay-reason", "delayline-api", "delayline-proxy", "delayline-reconcile", "delayline-worker"}
-NOT_HEADERS |= {"delayline-secrets"}
-"""An example of a header that is no directive, and Kubernetes' names."""
+NOT_HEADERS = {
+    *("delay-reason", "delayline-api", "delayline-proxy", "delayline-reconcile", "delayline-worker"),
+    *("delayline-secrets", "delayline-console", "delayline-login"),
+}
+"""An example of a header that is no directive, Kubernetes' names, a client at a provider, and a cookie."""
 
 
 def test_every_header_that_a_page_names_is_one() -> None:

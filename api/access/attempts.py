@@ -1,4 +1,4 @@
-"""How often an address may present a key that is none."""
+"""How often an address may present a key that is none, or come back from a login that was none."""
 
 from collections import OrderedDict
 
@@ -25,7 +25,9 @@ class Attempts:
         now_s = self._clock.monotonic_s()
         full_at_s = max(self._full_at_s.get(address, now_s), now_s) + EVERY_S
         if full_at_s > now_s + BURST * EVERY_S:
-            raise Refusal(LIMIT_EXCEEDED, "too many wrong keys from your address: try again later", status=429)
+            raise Refusal(
+                LIMIT_EXCEEDED, "too many wrong keys, or logins, from your address: try again later", status=429
+            )
         self._put(address, full_at_s)
 
     def give_back(self, address: str) -> None:

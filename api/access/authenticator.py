@@ -1,4 +1,5 @@
-"""From the header `authorization: Bearer dlk_...` (RFC 6750, 2.1), or the cookie of a session, to the principal.
+"""From the header `authorization: Bearer dlk_...` (RFC 6750, 2.1), or the cookie of a session, to the principal; from
+a token of the identity provider, where there is one.
 
 The hash of a key takes 20 ms on purpose, so it is compared once: a key that matched is recognised by a digest of it,
 under a secret of this process, from then on. With both the header decides.
@@ -11,13 +12,13 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
 from starlette.types import Scope
 
-from api.access import cookies
 from api.access.attempts import Attempts
+from api.access.cookies import SESSION
 from api.access.sessions import Session, Sessions
 from api.http.answers import RawHeader
 from api.http.caller import Caller, Unknown, unauthenticated
@@ -30,13 +31,18 @@ from delayline.access.rules import AccessRules
 from delayline.access.source import AccessSource
 from delayline.clock import Clock
 
+if TYPE_CHECKING:
+    from api.access.oidc.tokens import CheckedToken, Tokens
+
 KNOWN_MAX = 10_000
 WAITING_MAX = 64
 """Keys whose hashes are being compared, or wait for that: a second and a half of a processor."""
 
 _SCHEME = b"bearer "
+_NEEDS_KEY = "this needs a key: authorization: Bearer dlk_..."
+_NEEDS_EITHER = "this needs a key, or a token of the identity provider: authorization: Bearer ..."
 _WRONG = "this key is not known here, or has ended"
-_OVER = "this session is over: log in with a key"
+_OVER = "this session is over: log in again"
 _NO_TOKEN = (
     "what changes something by a session needs the header X-CSRF-Token with the token of this very session; load a "
     "page again that was open before you logged in"
@@ -50,26 +56,26 @@ class _Known(NamedTuple):
     hash: str
 
 
-class _ByKey(ABC):
-    """The principal of a key, for as long as the key is what it was."""
+class _Named(ABC):
+    """A caller by the names that rules may have for it, as they are now."""
 
     def __init__(self, authenticator: "Authenticator") -> None:
         self._authenticator = authenticator
 
     @property
     @abstractmethod
-    def key(self) -> AccessKey:
-        """As it is now. Raises Refusal (401) where it has ended."""
+    def names(self) -> tuple[str, ...]:
+        """The principal, and its groups. Raises Refusal (401, 503) where what it presented has ended."""
 
     @property
     def principal(self) -> str:
-        return self.key.principal
+        return self.names[0]
 
     def may(self, act: Act, topic: str | None) -> bool:
-        return self._authenticator.rules.deciding(self.principal, act, topic) is not None
+        return self._authenticator.rules.deciding(self.names, act, topic) is not None
 
 
-class Holder(_ByKey):
+class Holder(_Named):
     """The caller that presents a key."""
 
     def __init__(self, authenticator: "Authenticator", key: AccessKey) -> None:
@@ -78,10 +84,37 @@ class Holder(_ByKey):
 
     @property
     def key(self) -> AccessKey:
+        """As it is now. Raises Refusal (401)."""
         return self._authenticator.working(self._key.id, self._key.hash)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.key.principal,)
 
-class SessionCaller(_ByKey):
+    @property
+    def end_ms(self) -> int | None:
+        return self.key.expires_ms
+
+
+class TokenCaller(_Named):
+    """The caller that presents a token of the identity provider."""
+
+    def __init__(self, authenticator: "Authenticator", tokens: "Tokens", token: "CheckedToken") -> None:
+        super().__init__(authenticator)
+        self._tokens = tokens
+        self._token = token
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        self._tokens.check_again(self._token)
+        return self._token.names
+
+    @property
+    def end_ms(self) -> int | None:
+        return self._token.end_ms
+
+
+class SessionCaller(_Named):
     """The caller that presents a session, which may end before its key."""
 
     def __init__(self, authenticator: "Authenticator", session: Session, cleared: RawHeader) -> None:
@@ -91,11 +124,11 @@ class SessionCaller(_ByKey):
         self._cleared = cleared
 
     @property
-    def key(self) -> AccessKey:
-        key = self._authenticator.key_of(self.session)
-        if key is None:
+    def names(self) -> tuple[str, ...]:
+        names = self._authenticator.names_of(self.session)
+        if names is None:
             raise unauthenticated(_OVER, [self._cleared])
-        return key
+        return names
 
 
 class Authenticator:
@@ -109,8 +142,11 @@ class Authenticator:
         clock: Clock,
         threads: Executor,
         registry: CollectorRegistry,
+        tokens: "Tokens | None" = None,
     ) -> None:
         self._source = source
+        self._tokens = tokens
+        self._needed = _NEEDS_KEY if tokens is None else _NEEDS_EITHER
         self._hasher = hasher
         self._sessions = sessions
         self._clock = clock
@@ -140,17 +176,19 @@ class Authenticator:
         given = headers.get(b"authorization")
         if given is None:
             return self._by_cookie(scope, headers)
+        if self._tokens is not None and (token := token_in(given)) is not None:
+            return TokenCaller(self, self._tokens, await self._tokens.check(token))
         return Holder(self, await self._key(given, scope["delayline.address"]))
 
     def _by_cookie(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
         """One that cannot be used is refused only where a key is needed: the page to log in is for all.
         Raises Refusal (403)."""
-        found = cookies.shown(scope, headers[b"cookie"]) if b"cookie" in headers else ()
+        found = SESSION.shown(scope, headers[b"cookie"]) if b"cookie" in headers else ()
         if not found:
-            return Unknown()
+            return Unknown(self._needed)
         session = self._sessions.read(found[0]) if len(found) == 1 else None
-        cleared = cookies.cleared(scope)
-        if session is None or self.key_of(session) is None:
+        cleared = SESSION.cleared(scope)
+        if session is None or self.names_of(session) is None:
             self._over.inc()
             return Unknown(_OVER, [cleared])
         if scope["method"] not in HARMLESS:
@@ -162,7 +200,15 @@ class Authenticator:
         if not hmac.compare_digest(shown, self._sessions.csrf_token(session).encode()):
             raise Refusal(FORBIDDEN, _NO_TOKEN)
 
-    def key_of(self, session: Session) -> AccessKey | None:
+    def names_of(self, session: Session) -> tuple[str, ...] | None:
+        """Those of the caller; None where the session is over, or what it began with."""
+        if not session.names:
+            key = self._key_of(session)
+            return None if key is None else (key.principal,)
+        is_by = self._tokens is not None and self._sessions.is_by(session, self._tokens.marks_sessions)
+        return session.names if is_by and self._sessions.goes_on(session) else None
+
+    def _key_of(self, session: Session) -> AccessKey | None:
         """The key that began the session; None where either is over."""
         key = self._source.keys.get(session.key_id)
         if key is None or not key.works_at(self._clock.now_ms()) or not self._sessions.is_of(session, key):
@@ -215,6 +261,13 @@ class Authenticator:
         self._known[digest] = known
         if len(self._known) > KNOWN_MAX:
             del self._known[next(iter(self._known))]
+
+
+def token_in(given: bytes) -> bytes | None:
+    """What a header presents that looks like a token of an identity provider; None where it is something else. No
+    key has a dot."""
+    is_bearer = given[: len(_SCHEME)].lower() == _SCHEME
+    return given[len(_SCHEME) :].strip() if is_bearer and b"." in given else None
 
 
 def _token(given: bytes) -> Token:

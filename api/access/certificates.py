@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from prometheus_client import CollectorRegistry, Counter
 from starlette.types import Scope
 
-from api.access import cookies
+from api.access.cookies import SESSION
 from api.http.caller import Anyone, Caller, Callers, Unknown, unauthenticated
 from api.http.hosts import ACT, HARMLESS
 from api.http.problems import FORBIDDEN, Refusal
@@ -46,20 +46,20 @@ class RuleSource(Protocol):
 class CertificateCaller:
     """The caller behind a certificate, until that expires."""
 
-    def __init__(self, name: str, ends_ms: int, source: RuleSource, clock: Clock) -> None:
+    def __init__(self, name: str, end_ms: int, source: RuleSource, clock: Clock) -> None:
         self._name = name
         self._source = source
         self._clock = clock
-        self.ends_ms = ends_ms
+        self.end_ms = end_ms
 
     @property
     def principal(self) -> str:
-        if self._clock.now_ms() >= self.ends_ms:
+        if self._clock.now_ms() >= self.end_ms:
             raise unauthenticated(_OVER)
         return self._name
 
     def may(self, act: Act, topic: str | None) -> bool:
-        return self._source.rules.deciding(self.principal, act, topic) is not None
+        return self._source.rules.deciding((self.principal,), act, topic) is not None
 
 
 class CertificateCallers:
@@ -93,7 +93,7 @@ class CertificateCallers:
 
 def _shows_more(scope: Scope) -> bool:
     headers = scope["delayline.headers"]
-    return b"authorization" in headers or (b"cookie" in headers and bool(cookies.shown(scope, headers[b"cookie"])))
+    return b"authorization" in headers or (b"cookie" in headers and bool(SESSION.shown(scope, headers[b"cookie"])))
 
 
 def name_of(peer: PeerCertificate, naming: Naming) -> str | None:

@@ -21,6 +21,7 @@ NOTED_S = 1.0
 """How often what has changed is written down."""
 
 FILE_BYTES_MAX = 64 << 20
+NO_KEYS = AccessKeys([])
 
 
 class _Loaded(NamedTuple, Generic[T]):
@@ -44,12 +45,7 @@ class AccessFiles:
         notice: Notice | None = None,
     ) -> None:
         """`notice` writes down what has changed in them. Raises ConfigError."""
-        broken = Gauge(
-            "delayline_access_file_broken",
-            "1 while a file of rules or keys cannot be used, and what was read before stays in force",
-            ["file"],
-            registry=registry,
-        )
+        broken = _broken_files(registry)
         self._rules = watcher.watch(_watched(rules, read_rules, broken))
         self._keys = None if keys is None else watcher.watch(_watched(keys, AccessKeys.parse, broken))
         self._changes = None if notice is None else Changes(notice)
@@ -85,6 +81,30 @@ class AccessFiles:
     @property
     def keys(self) -> AccessKeys:
         return _NO_KEYS if self._keys is None else self._keys.content.content
+
+
+class RulesFile:
+    """The quotas for a process that knows no clients of HTTP. The file has them alone where no process decides by
+    rules (`read_quotas`)."""
+
+    def __init__(
+        self, path: Path, read: Callable[[bytes, str], AccessRules], watcher: Watcher, registry: CollectorRegistry
+    ) -> None:
+        """Raises ConfigError."""
+        self._rules = watcher.watch(_watched(path, read, _broken_files(registry)))
+
+    @property
+    def rules(self) -> AccessRules:
+        return self._rules.content.content
+
+
+def _broken_files(registry: CollectorRegistry) -> Gauge:
+    return Gauge(
+        "delayline_access_file_broken",
+        "1 while a file of rules or keys cannot be used, and what was read before stays in force",
+        ["file"],
+        registry=registry,
+    )
 
 
 def _watched(path: Path, parse: Callable[[bytes, str], T], broken: Gauge) -> "Watched[_Loaded[T]]":

@@ -45,6 +45,8 @@ class Changes:
                 operation=FILE_READ, source=name, detail=f"sha256 {digest}"
             ):
                 self._digests[name] = digest
+        if keys_file is None:
+            return
         changes = [] if self._keys is None else list(_between(self._keys, keys))
         noticed = [self._notice(operation=what, source=files[-1].name, detail=detail) for what, detail in changes]
         if all(noticed):

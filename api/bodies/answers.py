@@ -354,6 +354,15 @@ class SessionOut(msgspec.Struct, frozen=True):
     ] = None
 
 
+class LoginsOut(msgspec.Struct, frozen=True):
+    """How people can log in."""
+
+    key: Annotated[bool, Meta(description="With a key: POST /v1/session.")]
+    issuer: Annotated[
+        str | None, Meta(description="By this identity provider: a browser opens /v1/session/login. null: not.")
+    ]
+
+
 class HealthOut(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process answers."""
 

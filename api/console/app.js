@@ -6,12 +6,13 @@ import { h, show } from "./dom.js";
 import { duration, epoch, zoneName } from "./format.js";
 import { Live } from "./live.js";
 import { problemBox } from "./parts.js";
-import { loginView, readSession, showSession } from "./session.js";
+import { loginView, readSession, resume, showSession } from "./session.js";
 import { setUpTheme, setUpZone } from "./settings.js";
 import { deadView } from "./views/dead.js";
 import { messageView } from "./views/message.js";
 import { messagesView } from "./views/messages.js";
 import { operatorsView } from "./views/operators.js";
+import { quotasView } from "./views/quotas.js";
 import { sendView } from "./views/send.js";
 import { topicView } from "./views/topic.js";
 import { topicsView } from "./views/topics.js";
@@ -24,6 +25,7 @@ const VIEWS = [
   [/^messages\/([^/]+)$/, "messages", messageView],
   [/^send$/, "send", sendView],
   [/^operators$/, "operators", operatorsView],
+  [/^quotas$/, "quotas", quotasView],
 ];
 
 const main = document.getElementById("main");
@@ -106,13 +108,13 @@ function showInstallation(info) {
 }
 
 /** The view that the address means; the server may refuse to answer, because it does not know who asks. */
-async function enter(offer, loggedIn = null) {
+async function enter(offer, loggedIn = null, why = null) {
   let isRefused = false;
   onUnauthenticated(() => {
     isRefused = true;
   });
   const [info, session] = await Promise.all([readInfo().catch(() => null), loggedIn ?? readSession().catch(() => null)]);
-  if (isRefused) return askForKey(offer, null);
+  if (isRefused) return askForKey(offer, why);
   onUnauthenticated(() => askForKey(offer, "Your session is over. Log in again to go on."));
   context = {
     offer,
@@ -142,6 +144,7 @@ function askForKey(offer, why) {
 }
 
 async function start() {
+  const why = resume();
   main.replaceChildren(banner, body);
   show(body, h("p", { class: "loading" }, "Asking the server\u2026"));
   const announce = (text) => {
@@ -160,7 +163,7 @@ async function start() {
     main.focus();
   };
   window.addEventListener("hashchange", () => context && open());
-  await enter(await readOffer());
+  await enter(await readOffer(), null, why);
 }
 
 start();

@@ -15,6 +15,7 @@ const STATES = {
   duplicate: ["done", "\u2261"],
   superseded: ["done", "\u21bb"],
   paused: ["warn", "\u2016"],
+  debt: ["warn", "\u25d1"],
   stalled: ["bad", "\u25a0"],
 };
 

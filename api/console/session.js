@@ -1,11 +1,14 @@
-// Login: a key is exchanged for a cookie that no script can read. The page forgets the key at once.
+// Login: a key is exchanged for a cookie that no script can read, and the page forgets the key at once; or an identity
+// provider logs the person in, and sends the browser back here.
 
-import { get, Problem, request, Unreachable, useToken } from "./api.js";
+import { address, get, Problem, request, Unreachable, useToken } from "./api.js";
 import { toast } from "./dialogs.js";
 import { h, show } from "./dom.js";
 import { field, input, submitting, valueOf } from "./forms.js";
 
 const PATH = "v1/session";
+const VIEW = "delayline.view"; // which view to go on with after a way over the identity provider
+const FAILED = "#/login-failed"; // where the server sends a browser back to that was not logged in
 const KEY = "/key";
 const LOOKS_RIGHT = /^[\x21-\x7e]+$/; // what a header can carry; the server knows what a key is
 
@@ -57,9 +60,48 @@ export function loginView(why, done) {
       done(session);
     } else control.focus();
   };
+  const provider = h("div", { class: "provider" });
+  showProvider(provider);
   const element = h("section", { class: "login" }, h("h1", { tabindex: "-1" }, "Log in"),
-    why ? h("p", { class: "notice warn", role: "status" }, why) : null, form);
+    why ? h("p", { class: "notice warn", role: "status" }, why) : null, form, provider);
   return { title: "Log in", element };
+}
+
+/** A button where people may log in by an identity provider; nothing where they do not, or that is unknown. */
+async function showProvider(place) {
+  const { issuer } = await get(`${PATH}/logins`).catch(() => ({ issuer: null }));
+  if (issuer === null) return;
+  const leave = () => {
+    keep(location.hash);
+    location.assign(address(`${PATH}/login`));
+  };
+  show(place, h("button", { type: "button", onclick: leave }, `Log in with ${new URL(issuer).host}`));
+}
+
+function keep(view) {
+  try {
+    sessionStorage.setItem(VIEW, view);
+  } catch {
+    // the first view, then
+  }
+}
+
+/** After a way over the identity provider: the address names the view again that was there before. Why the way led to
+ * nothing; null where it did not. */
+export function resume() {
+  const hasFailed = location.hash === FAILED;
+  if (location.hash === "" || hasFailed) history.replaceState(null, "", kept() ?? "#/");
+  return hasFailed ? "The identity provider did not log you in. Try again, or look into the server's log." : null;
+}
+
+function kept() {
+  try {
+    const view = sessionStorage.getItem(VIEW);
+    sessionStorage.removeItem(VIEW);
+    return view?.startsWith("#/") ? view : null;
+  } catch {
+    return null; // the first view, then
+  }
 }
 
 /** The name of who is logged in, with a button to log out; nothing where no session is in use. */

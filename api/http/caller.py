@@ -68,9 +68,7 @@ class NoKeys:
 class Unknown:
     """The caller that presents no key where one is needed, or a session that is over."""
 
-    def __init__(
-        self, detail: str = "this needs a key: authorization: Bearer dlk_...", headers: RawHeaders = ()
-    ) -> None:
+    def __init__(self, detail: str, headers: RawHeaders = ()) -> None:
         """`headers` are more of the refusal's."""
         self._detail = detail
         self._headers = headers

@@ -18,7 +18,9 @@ from api.http.answers import EDGE_HEADERS
 from api.http.caller import CALLER, Callers
 from api.http.hosts import Hosts
 from api.http.in_flight import InFlight
+from api.http.metering import LEDGER
 from api.http.problems import INVALID_REQUEST, NOT_SUPPORTED, Problems, Refusal
+from delayline.access.ledger import Ledger
 from delayline.http.places import address_key
 from mq.errors import QueueUnavailable
 
@@ -57,8 +59,11 @@ class Edge:
         hosts: Hosts,
         callers: Callers,
         act_log: ActLog | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
+        """`ledger` has what principals may use; None without quotas."""
         self.app = app
+        self._ledger = ledger
         self._act_log = act_log
         self._callers = callers
         self._hosts = hosts
@@ -117,6 +122,7 @@ class Edge:
         try:
             scope[CALLER] = await self._callers.caller(scope)
             scope[ACT_LOG] = self._act_log
+            scope[LEDGER] = self._ledger
             await self.app(scope, receive, send)
         finally:
             ticket.release()

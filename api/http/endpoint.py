@@ -166,6 +166,11 @@ class Endpoint:
     query: Sequence[QueryParameter] = ()
     headers: Sequence[RequestHeader] = ()
 
+    @property
+    def counts(self) -> bool:
+        """Whether a request counts for the quota of its caller. Metrics do not: who watches must not go blind."""
+        return self.act not in (Open.TO_ALL, Act.METRICS)
+
 
 PATH_PARAMETERS = {
     "topic": Text("topic", "The topic's name", example="orders", pattern="^[a-zA-Z0-9._-]{1,249}$"),

@@ -8,6 +8,7 @@ The `type` is a promise to programs, the `title` to people; `detail` may change 
 """
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,8 @@ from starlette.exceptions import HTTPException
 
 from api.http.answers import PROBLEM_JSON, Answer, LastAnswer, RawHeaders
 from api.metrics import Metrics
+from delayline.access.ledger import OverQuota
+from delayline.access.quotas import WAITED_FOR
 from delayline.errors import DelaylineError, MalformedMessageId
 from delayline.questions.inquiry import OwnerUnavailable
 from delayline.schedule.verdict import Invalid, Reason
@@ -62,6 +65,7 @@ AMBIGUOUS = Kind("ambiguous", "Several messages have this own id", 409)
 TOPIC_EXISTS = Kind("topic-exists", "There is such a topic already", 409)
 TOPIC_BUSY = Kind("topic-busy", "The topic is in use", 409)
 NOT_SKIPPED = Kind("not-skipped", "The shard was not made to go on", 409)
+QUOTA_EXCEEDED = Kind("quota-exceeded", "A quota of the caller is exceeded", 429)
 IDEMPOTENCY_IN_FLIGHT = Kind("idempotency-in-flight", "A request with this key is not answered yet", 409)
 ALREADY_TERMINAL = Kind("already-terminal", "The message has ended", 410)
 UNDO_OVER = Kind("undo-over", "It cannot be undone any more", 410)
@@ -99,7 +103,8 @@ class Refusal(DelaylineError):
 
     `status` replaces the kind's usual one; `allow` lists the methods of a 405; `close` ends the connection, because
     the rest of the body will not be read; `headers` are more of the answer's; `results` has the result of each member
-    of a batch; `outcome` is how a message has ended.
+    of a batch; `outcome` is how a message has ended; `quota` is the limit of a quota; `retry_after_s` is for 429 and
+    503.
     """
 
     def __init__(
@@ -114,6 +119,8 @@ class Refusal(DelaylineError):
         headers: RawHeaders = (),
         results: Sequence[object] | None = None,
         outcome: object = None,
+        quota: str | None = None,
+        retry_after_s: int = RETRY_AFTER_S,
     ) -> None:
         super().__init__(detail)
         self.kind = kind
@@ -125,11 +132,13 @@ class Refusal(DelaylineError):
         self.headers = headers
         self.results = results
         self.outcome = outcome
+        self.quota = quota
+        self.retry_after_s = retry_after_s
 
     def under(self, prefix: str) -> "Refusal":
         """The same about the member of the body at the JSON pointer `prefix`."""
         faults = [Fault(prefix + fault.pointer, fault.code, fault.detail) for fault in self.faults]
-        return Refusal(self.kind, self.detail, faults, status=self.status)
+        return Refusal(self.kind, self.detail, faults, status=self.status, quota=self.quota)
 
 
 def refused(kind: Kind, pointer: str, code: str, detail: str) -> Refusal:
@@ -143,7 +152,8 @@ def refusal_of_schedule(invalid: Invalid, pointer: str) -> Refusal:
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """RFC 9457, with our members `errors`, `request_id`, for batches `results`, and `outcome` for what has ended."""
+    """RFC 9457, with our members `errors`, `request_id`, for batches `results`, `outcome` for what has ended, and
+    `quota`: the limit of a quota that refuses it."""
 
     type: str
     title: str
@@ -153,12 +163,16 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     errors: tuple[Fault, ...] = ()
     results: Sequence[Any] | UnsetType = UNSET
     outcome: Any | UnsetType = UNSET
+    quota: str | UnsetType = UNSET
     request_id: str | UnsetType = UNSET
 
 
 def member_problem(refusal: Refusal) -> Problem:
     """The problem of one member of a batch: the document around it has the id of the request."""
-    return Problem(_uri(refusal.kind), refusal.kind.title, refusal.status, refusal.detail, errors=refusal.faults)
+    quota = UNSET if refusal.quota is None else refusal.quota
+    return Problem(
+        _uri(refusal.kind), refusal.kind.title, refusal.status, refusal.detail, errors=refusal.faults, quota=quota
+    )
 
 
 def _uri(kind: Kind) -> str:
@@ -172,6 +186,8 @@ def refusal_of(error: Exception) -> Refusal:
             return error
         case HTTPException():
             return _refusal_of_framework(error)
+        case OverQuota():
+            return refusal_over_quota(error)
         case TooManyTopics():
             return Refusal(LIMIT_EXCEEDED, str(error), status=429)
         case TopicUnknown():
@@ -195,6 +211,14 @@ def refusal_of(error: Exception) -> Refusal:
         case MalformedMessageId():
             return Refusal(NOT_FOUND, f"not a message id: {error}")
     return Refusal(INTERNAL, "an error of the server; its log has the details under this request id")
+
+
+def refusal_over_quota(error: OverQuota, pointer: str | None = None) -> Refusal:
+    """429 where waiting helps. `pointer`: what of the body the quota is about."""
+    faults = [] if pointer is None else [Fault(pointer, QUOTA_EXCEEDED.name, str(error))]
+    status = 429 if error.limit in WAITED_FOR else 400
+    retry_after_s = RETRY_AFTER_S if error.wait_s is None else max(RETRY_AFTER_S, ceil(error.wait_s))
+    return Refusal(QUOTA_EXCEEDED, str(error), faults, status=status, quota=error.limit, retry_after_s=retry_after_s)
 
 
 def _refusal_of_framework(error: HTTPException) -> Refusal:
@@ -239,7 +263,7 @@ class Problems:
 def _headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:
     headers = list(refusal.headers)
     if refusal.status in (429, 503):
-        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+        headers.append((b"retry-after", b"%d" % refusal.retry_after_s))
     if refusal.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="delayline"'))  # RFC 9110, 11.6.1
     if refusal.allow is not None:

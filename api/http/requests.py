@@ -11,6 +11,7 @@ from api.http.answers import BODY, BODY_ENDED, has_body
 from api.http.decoding import check_text
 from api.http.hosts import ACT
 from api.http.in_flight import Ticket
+from api.http.metering import account_of
 from api.http.problems import (
     FORBIDDEN,
     INVALID_BODY,
@@ -22,6 +23,7 @@ from api.http.problems import (
     Refusal,
     refused,
 )
+from delayline.access.ledger import Account
 from delayline.errors import MalformedDirective
 from delayline.questions.inquiry import LAST_MS
 from delayline.times import parse_moment_ms
@@ -34,7 +36,7 @@ _INTEGER = re.compile(r"[0-9]{1,18}")
 
 async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes:
     """The body of a JSON request. Raises Refusal: wrong media type, too large (also when no length was announced),
-    too slow, too much in flight, or not UTF-8."""
+    too slow, too much in flight, or not UTF-8; and OverQuota."""
     body = await _read(request, bytes_max, timeout_s)
     check_text(body)
     request.scope[BODY] = body
@@ -46,25 +48,29 @@ async def _read(request: Request, bytes_max: int, timeout_s: float) -> bytes:
     headers: Mapping[bytes, bytes] = scope["delayline.headers"]
     _check_type(headers)
     _check_announced_length(headers.get(b"content-length"), bytes_max)
+    if (account := account_of(request)) is not None:
+        account.check_bytes()
     ticket: Ticket = scope["delayline.ticket"]
     message = await request.receive()
     if not message.get("more_body", False):
         scope[BODY_ENDED] = True
         body: bytes = message.get("body", b"")
-        _take(ticket, len(body), 0, bytes_max)
+        _take(ticket, account, len(body), 0, bytes_max)
         return bytes(body)
     try:
         async with asyncio.timeout(timeout_s):
-            return await _read_rest(request, message.get("body", b""), ticket, bytes_max)
+            return await _read_rest(request, message.get("body", b""), ticket, account, bytes_max)
     except TimeoutError as error:
         scope[BODY_ENDED] = True
         raise Refusal(REQUEST_TIMEOUT, f"the body took longer than {timeout_s:g} s", close=True) from error
 
 
-async def _read_rest(request: Request, first: bytes, ticket: Ticket, bytes_max: int) -> bytes:
+async def _read_rest(
+    request: Request, first: bytes, ticket: Ticket, account: Account | None, bytes_max: int
+) -> bytes:
     chunks = [bytes(first)]
     total = len(first)
-    _take(ticket, total, 0, bytes_max)
+    _take(ticket, account, total, 0, bytes_max)
     more = True
     while more:
         message = await request.receive()
@@ -73,13 +79,15 @@ async def _read_rest(request: Request, first: bytes, ticket: Ticket, bytes_max: 
         chunk = bytes(message.get("body", b""))
         more = message.get("more_body", False)
         request.scope[BODY_ENDED] = not more
-        _take(ticket, len(chunk), total, bytes_max)
+        _take(ticket, account, len(chunk), total, bytes_max)
         total += len(chunk)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _take(ticket: Ticket, count: int, before: int, bytes_max: int) -> None:
+def _take(ticket: Ticket, account: Account | None, count: int, before: int, bytes_max: int) -> None:
+    if account is not None:
+        account.pay_bytes(count)
     if before + count > bytes_max:
         raise _too_large(bytes_max)
     ticket.grow(count)
@@ -131,11 +139,11 @@ class Query:
     """The query parameters of a request. Every one must be known to the route and stand once: a parameter that is
     accepted and ignored would be a lie."""
 
-    def __init__(self, request: Request, *known: str) -> None:
-        """Raises Refusal."""
+    def __init__(self, request: Request, *known: str, others: bool = False) -> None:
+        """`others` is for what another server makes up, and may add to (RFC 6749, 4.1.2). Raises Refusal."""
         self._given: dict[str, str] = {}
         for name, value in _pairs(request.scope["query_string"]):
-            if name not in known:
+            if name not in known and not others:
                 detail = f"parameters here: {', '.join(known)}" if known else "no parameters are known here"
                 raise refused(INVALID_REQUEST, f"?{name[:100]}", "unknown-parameter", detail)
             if name in self._given:

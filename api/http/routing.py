@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.http import metering
 from api.http.act_log import ACT_LOG, LOGGED, ActLog
 from api.http.caller import CALLER, Caller, Open, check, check_known
 from api.http.endpoint import Endpoint
@@ -34,13 +35,17 @@ class PlainRoute(APIRoute):
 
 
 def plain_app(handler: Handler, endpoint: Endpoint, *, is_act: bool) -> ASGIApp:
-    """The handler alone, behind what every POST has to show (`is_act`) and the right that the endpoint needs."""
+    """The handler alone, behind what every POST has to show (`is_act`), the caller's quota, and the right that the
+    endpoint needs."""
 
     is_logged = endpoint.act in LOGGED
+    counts = endpoint.counts
 
     async def plain(scope: Scope, receive: Receive, send: Send) -> None:
         if is_act:
             check_act(scope["delayline.headers"])
+        if counts:  # before the log of acts: a principal could fill it with what is refused
+            metering.begin(scope)
         if is_logged and (log := scope.get(ACT_LOG)) is not None:
             response = await _logged(scope, Request(scope, receive, send), log)
         else:

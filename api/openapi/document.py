@@ -8,7 +8,7 @@ import msgspec
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from api.access import cookies
+from api.access.cookies import SESSION
 from api.http.caller import Open
 from api.http.endpoint import (
     ACT,
@@ -55,23 +55,28 @@ _PROBLEMS = {
     413: "Too large",
     415: "Not JSON",
     422: "Another request was accepted with this `Idempotency-Key`",
-    429: "As many messages wait for the topic as its rule allows, or there are as many topics as there may be",
+    429: "As many messages wait for the topic as its rule allows, there are as many topics as there may be, or a "
+    "quota of the caller is used up",
     503: "Not now; see `Retry-After`. A send was not stored, or it is unknown whether",
 }
 _HEADER_OF = {401: SET_COOKIE, 429: RETRY_AFTER, 503: RETRY_AFTER}
 """A session that is over takes its cookie with it."""
 _ANY_OTHER = (
-    "Any other problem: a wrong method (405), a wrong host (421), too many requests from one address (429), an error "
-    "of the server (500)"
+    "Any other problem: a wrong method (405), a wrong host (421), too many requests from one address, or of one "
+    "caller (429), an error of the server (500)"
 )
 
 _SCHEMES = {
-    "key": {"type": "http", "scheme": "bearer", "description": "An API key, where `api.auth` is `keys`"},
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, where `api.auth` is `keys`, or a token of `access.oidc.issuer`",
+    },
     "session": {
         "type": "apiKey",
         "in": "cookie",
-        "name": cookies.NAME,
-        "description": f"A session of `POST /v1/session`; over https the cookie is `{cookies.SECURE_NAME}`",
+        "name": SESSION.name,
+        "description": f"A session of `POST /v1/session`; over https the cookie is `{SESSION.secure_name}`",
     },
     "certificate": {
         "type": "mutualTLS",
@@ -138,12 +143,13 @@ def _security(method: str) -> list[dict[str, list[str]]]:
 
 
 def refused(method: str, endpoint: Endpoint) -> set[int]:
-    """Statuses of its problems: its own, those of reading a body, of missing rights, and a POST that a page's form
-    could have sent."""
+    """Statuses of its problems: its own, those of reading a body, of missing rights, of quotas, and a POST that a
+    page's form could have sent."""
     of_body = {400, 408, 413, 415} if endpoint.takes else set()
     of_key = set() if endpoint.act is Open.TO_ALL else {401}
     of_rights = set() if isinstance(endpoint.act, Open) and method != "post" else {403}
-    return {*endpoint.refuses, *of_body, *of_key, *of_rights}
+    of_quota = {429} if endpoint.counts else set()
+    return {*endpoint.refuses, *of_body, *of_key, *of_rights, *of_quota}
 
 
 def _right(endpoint: Endpoint) -> str:

@@ -13,6 +13,7 @@ from api.bodies.requests import RedriveIn
 from api.http.answers import json_answer
 from api.http.decoding import decode
 from api.http.endpoint import Endpoint, Number, Reply, Text, query_of
+from api.http.metering import account_of
 from api.http.problems import INVALID_BODY, INVALID_REQUEST, TOO_LARGE, TOPIC_NOT_ENABLED, Refusal, refused
 from api.http.requests import Query, read_body
 from api.http.routing import add_route
@@ -20,10 +21,12 @@ from api.reading.dead_letters import DeadLetters, Letter
 from api.reading.reader import Positions
 from api.reading.views import dead_letter_out
 from api.sending.drafts import ScheduleValidator
+from api.sending.quotas import SendQuotas
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
 from delayline.access.acts import Act
+from delayline.access.ledger import Account
 from delayline.errors import MalformedDirective
 from delayline.records.headers import ECHOED, REDRIVEN, RESERVED
 from delayline.records.message import Header
@@ -73,6 +76,7 @@ class DeadRoutes:
         sender: Sender,
         validator: ScheduleValidator,
         letters: DeadLetters,
+        quotas: SendQuotas,
     ) -> None:
         self._settings = services.settings
         self._clock = services.clock
@@ -80,6 +84,7 @@ class DeadRoutes:
         self._sender = sender
         self._validator = validator
         self._letters = letters
+        self._quotas = quotas
         self._dropped = directive_names(validator.aliases) | ECHOED | RESERVED | {REDRIVEN}
 
     def register(self, router: APIRouter) -> None:
@@ -108,17 +113,21 @@ class DeadRoutes:
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         asked = decode(_REDRIVE, body)
         until_ms = self._checked(asked)
-        time = None if asked.schedule is None else self._validator.time(asked.schedule, self._clock.now_ms())
+        now_ms, account = self._clock.now_ms(), account_of(request)
+        time = None if asked.schedule is None else self._validator.time(asked.schedule, now_ms)
+        self._quotas.check(account, () if time is None else [time], now_ms)
         topic = await self._topic(request)
         if time is not None and not self._settings.is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         if asked.ids is not None:
-            return await self._redrive_named(topic, list(dict.fromkeys(asked.ids)), time, dry_run=asked.dry_run)
+            return await self._redrive_named(
+                topic, list(dict.fromkeys(asked.ids)), time, account, dry_run=asked.dry_run
+            )
         found, positions = await self._topics.ask(
             lambda: self._letters.oldest(topic, until_ms, asked.after, REDRIVEN_AT_ONCE)
         )
         sent = [letter for letter in found if not letter.content.is_left_out]
-        redriven = 0 if asked.dry_run else await self._send(topic, sent, time)
+        redriven = 0 if asked.dry_run else await self._send(topic, sent, time, account)
         return _answer(len(found), redriven, [], positions, dry_run=asked.dry_run)
 
     def _checked(self, asked: RedriveIn) -> int:
@@ -135,7 +144,9 @@ class DeadRoutes:
         except MalformedDirective as error:
             raise refused(INVALID_BODY, "/until", "invalid-value", str(error)) from error
 
-    async def _redrive_named(self, topic: str, ids: Sequence[str], time: Header | None, *, dry_run: bool) -> Response:
+    async def _redrive_named(
+        self, topic: str, ids: Sequence[str], time: Header | None, account: Account | None, *, dry_run: bool
+    ) -> Response:
         matched = redriven = 0
         missing: list[str] = []
         for at in range(0, len(ids), READ_AT_ONCE):
@@ -144,18 +155,21 @@ class DeadRoutes:
             missing += [one for one, letter in zip(some, found, strict=True) if letter is None]
             letters = [letter for letter in found if letter is not None]
             matched += len(letters)
-            redriven += 0 if dry_run else await self._send(topic, letters, time)
+            redriven += 0 if dry_run else await self._send(topic, letters, time, account)
         return _answer(matched, redriven, missing, None, dry_run=dry_run)
 
     def _get(self, topic: str, ids: Sequence[str]) -> Sequence[Letter | None]:
         return [self._letters.get(topic, one) for one in ids]
 
-    async def _send(self, topic: str, letters: Sequence[Letter], time: Header | None) -> int:
-        """How many are durable. Raises Refusal, QueueError; those that went before stay sent."""
+    async def _send(self, topic: str, letters: Sequence[Letter], time: Header | None, account: Account | None) -> int:
+        """How many are durable. What they hold counts like bytes that were sent. Raises Refusal, QueueError; those
+        that went before stay sent."""
         if not letters:
             return 0
         target = await self._topics.target(topic, delayed=time is not None)
         appends = [self._append(target, letter, time) for letter in letters]
+        if account is not None:
+            account.pay_bytes(sum(len(append.body) for append in appends))
         await self._sender.append(target, appends)
         return len(appends)
 

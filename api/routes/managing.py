@@ -1,6 +1,7 @@
 """POST /v1/topics, DELETE /v1/topics/{topic}: topics made and deleted by hand, on the embedded queue."""
 
 import asyncio
+from contextlib import nullcontext
 
 import msgspec
 from fastapi import APIRouter
@@ -12,6 +13,7 @@ from api.http.answers import json_answer
 from api.http.caller import caller_of, check
 from api.http.decoding import decode
 from api.http.endpoint import Choice, Endpoint, Reply, query_of
+from api.http.metering import account_of
 from api.http.problems import INVALID_BODY, NOT_SUPPORTED, OWNER_UNAVAILABLE, TOPIC_BUSY, Refusal, refused
 from api.http.requests import Query, read_body, refuse_body
 from api.http.routing import add_route
@@ -77,7 +79,9 @@ class ManagingRoutes:
             detail = f"`partitions` is a number from 1 to {PARTITIONS_MAX}"
             raise refused(INVALID_BODY, "/partitions", "invalid-value", detail)
         check_name(self._names.buffer(asked.name))
-        info = await self._topics.ask(lambda: self._services.admin.create_topic(asked.name, asked.partitions))
+        account = account_of(request)
+        with nullcontext() if account is None else account.making_topic():
+            info = await self._topics.ask(lambda: self._services.admin.create_topic(asked.name, asked.partitions))
         return json_answer(201, TopicMade(info.name, len(info.partitions)))
 
     async def delete(self, request: Request) -> Response:

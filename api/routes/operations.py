@@ -18,6 +18,7 @@ from api.bodies.requests import PatchIn
 from api.http.answers import Answer, json_answer
 from api.http.decoding import decode
 from api.http.endpoint import APPLIED, CONDITIONS, ETAG, LOCATION, WAIT, Endpoint, Reply
+from api.http.metering import account_of
 from api.http.preconditions import OperationOptions, options_of
 from api.http.problems import ALREADY_TERMINAL, VERSION_MISMATCH, Refusal
 from api.http.requests import read_body
@@ -26,6 +27,7 @@ from api.reading.views import ending_out, operation_out
 from api.routes.messages import MessageRoutes
 from api.sending.decisions import DecisionWaiter
 from api.sending.drafts import ScheduleValidator
+from api.sending.quotas import SendQuotas
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
@@ -88,6 +90,7 @@ class OperationRoutes:
         validator: ScheduleValidator,
         decisions: DecisionWaiter,
         messages: MessageRoutes,
+        quotas: SendQuotas,
     ) -> None:
         self._settings = services.settings
         self._clock = services.clock
@@ -96,6 +99,7 @@ class OperationRoutes:
         self._validator = validator
         self._decisions = decisions
         self._messages = messages
+        self._quotas = quotas
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "DELETE", "/v1/messages/{message_id}", self.cancel, CANCEL)
@@ -122,8 +126,10 @@ class OperationRoutes:
     async def new_time(self, request: Request) -> Header:
         """The time in the body. Raises Refusal."""
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
-        schedule = decode(_PATCH, body).schedule
-        return self._validator.time(schedule, self._clock.now_ms()) or _AT_ONCE
+        schedule, now_ms = decode(_PATCH, body).schedule, self._clock.now_ms()
+        time = self._validator.time(schedule, now_ms) or _AT_ONCE
+        self._quotas.check(account_of(request), [time], now_ms)
+        return time
 
     async def cancel_message(self, message_id: MessageId, options: OperationOptions) -> Response:
         return await self._operate(message_id, _CANCEL, options, done=State.CANCELLED) or Answer(204)

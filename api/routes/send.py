@@ -18,6 +18,7 @@ from api.http.caller import Caller, Open, caller_of
 from api.http.decoding import decode, has_unknown_field
 from api.http.endpoint import ETAG, LOCATION, REPLAYED, Choice, Endpoint, Reply, RequestHeader
 from api.http.idempotency import KEY_CHARS_MAX, IdempotencyKeys
+from api.http.metering import account_of
 from api.http.problems import (
     INVALID_BODY,
     LIMIT_EXCEEDED,
@@ -32,11 +33,13 @@ from api.http.routing import add_route
 from api.sending.admission import Admission
 from api.sending.decisions import DecisionWaiter, Sent
 from api.sending.drafts import Draft, Drafter, ScheduleValidator
+from api.sending.quotas import SendQuotas
 from api.sending.rights import SendRights
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
 from delayline.access.acts import Act
+from delayline.access.ledger import Account
 from delayline.schedule.recurrence import deliveries
 from delayline.schedule.terms import Idempotency
 from delayline.schedule.verdict import Schedule
@@ -126,6 +129,7 @@ class SendRoutes:
         decisions: DecisionWaiter,
         admission: Admission,
         rights: SendRights,
+        quotas: SendQuotas,
     ) -> None:
         self._settings = services.settings
         self._clock = services.clock
@@ -136,6 +140,7 @@ class SendRoutes:
         self._decisions = decisions
         self._admission = admission
         self._rights = rights
+        self._quotas = quotas
         self._keys = IdempotencyKeys()
 
     def register(self, router: APIRouter) -> None:
@@ -172,10 +177,12 @@ class SendRoutes:
     async def _send_single(
         self, request: Request, topic: str, message: MessageIn, mode: Mode, key: Idempotency | None
     ) -> Response:
-        draft = self._drafter.draft(topic, message, self._clock.now_ms(), key)
+        now_ms, account = self._clock.now_ms(), account_of(request)
+        draft = self._drafter.draft(topic, message, now_ms, key)
         self._rights.check(caller_of(request), topic, draft)
-        await self._admission.refused(topic, {0: draft}, atomic=True)
-        target = await self._sender.target(topic, [draft])
+        self._quotas.check(account, draft.directives, now_ms)
+        await self._admission.refused(topic, {0: draft}, account, atomic=True)
+        target = await self._quotas.target(account, topic, [draft])
         append = self._sender.place(target, draft)
         if mode is not Mode.SYNC:
             self._sender.hand_over(target, [append], request.scope["delayline.ticket"])
@@ -193,13 +200,14 @@ class SendRoutes:
         if b"idempotency-key" in request.scope["delayline.headers"]:
             raise Refusal(NOT_SUPPORTED, "an idempotency-key belongs to one message; give those of a batch own ids")
         atomic, members = self._read_batch(body)
-        batch = self._drafted(topic, members, caller_of(request))
+        account = account_of(request)
+        batch = self._drafted(topic, members, caller_of(request), account)
         if atomic and batch.refusals:
             await self._raise_all(topic, batch)
-        batch.refuse(await self._admission.refused(topic, batch.drafts, atomic=atomic))
+        batch.refuse(await self._admission.refused(topic, batch.drafts, account, atomic=atomic))
         if not batch.drafts:
             return _answered(200, batch, {})
-        target = await self._sender.target(topic, list(batch.drafts.values()))
+        target = await self._quotas.target(account, topic, list(batch.drafts.values()))
         appends = self._placed(target, batch)
         _check_whole(batch, atomic)
         if not appends:
@@ -230,7 +238,9 @@ class SendRoutes:
             detail = f"a batch has at most {self._settings.batch_messages_max} messages"
             raise refused(LIMIT_EXCEEDED, "/messages", "too-many", detail)
 
-    def _drafted(self, topic: str, members: Sequence[MessageIn | Refusal], caller: Caller) -> _Batch:
+    def _drafted(
+        self, topic: str, members: Sequence[MessageIn | Refusal], caller: Caller, account: Account | None
+    ) -> _Batch:
         batch = _Batch({}, {})
         now_ms = self._clock.now_ms()
         for index, member in enumerate(members):
@@ -239,6 +249,7 @@ class SendRoutes:
                     raise member
                 draft = self._drafter.draft(topic, member, now_ms)
                 self._rights.check(caller, topic, draft)
+                self._quotas.check(account, draft.directives, now_ms)
                 batch.drafts[index] = draft
             except Refusal as refusal:
                 batch.refusals[index] = refusal.under(f"/messages/{index}")

@@ -5,11 +5,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.access import cookies
-from api.access.authenticator import Holder, SessionCaller
+from api.access.authenticator import Holder, SessionCaller, TokenCaller
 from api.access.certificates import CertificateCaller
+from api.access.cookies import SESSION
 from api.access.sessions import Session, Sessions
-from api.bodies.answers import SessionOut
+from api.bodies.answers import LoginsOut, SessionOut
 from api.http.answers import Answer, RawHeader, json_answer
 from api.http.caller import Caller, Open, caller_of, unauthenticated
 from api.http.endpoint import SET_COOKIE, Endpoint, Reply
@@ -39,6 +39,13 @@ _END = Endpoint(
     replies=[Reply(204, "The session is over", headers=[SET_COOKIE])],
     refuses=[400, 403, 404, 503],
 )
+_LOGINS = Endpoint(
+    id="getLogins",
+    act=Open.TO_ALL,
+    summary="How people can log in",
+    replies=[Reply(200, "The ways that there are", [LoginsOut])],
+    refuses=[400, 503],
+)
 _PATH = "/v1/session"
 _UNCACHED: RawHeader = (b"cache-control", b"no-store")
 
@@ -46,15 +53,18 @@ _log = structlog.get_logger("access")
 
 
 class SessionRoutes:
-    """Begins, shows and ends sessions. `sessions` is None where no keys are needed."""
+    """Begins, shows and ends sessions. `sessions` is None where no keys are needed, `issuer` where people do not log
+    in by an identity provider."""
 
-    def __init__(self, sessions: Sessions | None) -> None:
+    def __init__(self, sessions: Sessions | None, issuer: str | None) -> None:
         self._sessions = sessions
+        self._issuer = issuer
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "POST", _PATH, self.begin, _BEGIN)
         add_route(router, "GET", _PATH, self.get, _GET)
         add_route(router, "DELETE", _PATH, self.end, _END)
+        add_route(router, "GET", f"{_PATH}/logins", self.logins, _LOGINS)
 
     async def begin(self, request: Request) -> Response:
         """By a key alone: a session that could begin the next one would have no end."""
@@ -64,8 +74,8 @@ class SessionRoutes:
         if not isinstance(caller, Holder):
             raise unauthenticated("a session begins with a key: authorization: Bearer dlk_...")
         session = sessions.begin(caller.key)
-        _log.info("session begun", principal=caller.principal, key=session.key_id)
-        cookie = cookies.set_cookie(request.scope, sessions.cookie(session), _seconds(session))
+        _log.info("session begun", principal=caller.principal, key=session.key_id, session=session.nonce)
+        cookie = SESSION.set(request.scope, sessions.cookie(session), _seconds(session))
         return json_answer(201, _session_out(caller.principal, session, sessions), [cookie, _UNCACHED])
 
     async def get(self, request: Request) -> Response:
@@ -80,10 +90,14 @@ class SessionRoutes:
         refuse_body(request)
         sessions, caller = self._needed(), caller_of(request)
         if not isinstance(caller, SessionCaller):
-            raise Refusal(NOT_FOUND, "there is no session: this request shows a key")
-        _log.info("session ended", principal=caller.principal, key=caller.session.key_id)
+            raise Refusal(NOT_FOUND, "there is no session: this request shows a key, or a token")
+        _log.info("session ended", principal=caller.principal, session=caller.session.nonce)
         sessions.end(caller.session)
-        return Answer(204, headers=[cookies.cleared(request.scope), _UNCACHED])
+        return Answer(204, headers=[SESSION.cleared(request.scope), _UNCACHED])
+
+    async def logins(self, request: Request) -> Response:
+        Query(request)
+        return json_answer(200, LoginsOut(self._sessions is not None, self._issuer), [_UNCACHED])
 
     def _needed(self) -> Sessions:
         """Raises Refusal."""
@@ -97,10 +111,8 @@ def _session_out(principal: str, session: Session, sessions: Sessions) -> Sessio
 
 
 def _end_ms(caller: Caller) -> int | None:
-    """Of its key, or its certificate."""
-    if isinstance(caller, CertificateCaller):
-        return caller.ends_ms
-    return caller.key.expires_ms if isinstance(caller, Holder) else None
+    """Of its key, its token, or its certificate."""
+    return caller.end_ms if isinstance(caller, Holder | TokenCaller | CertificateCaller) else None
 
 
 def _seconds(session: Session) -> int:

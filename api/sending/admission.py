@@ -6,6 +6,7 @@ the owner of its shard knows; it is asked where the topic has no room, and only 
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from api.bridge import Bridge
@@ -13,7 +14,10 @@ from api.http.problems import LIMIT_EXCEEDED, Refusal
 from api.sending.drafts import Draft
 from api.services import Services
 from api.topics import TopicBook, named_partition
+from delayline.access.ledger import Account
+from delayline.access.quotas import Limit
 from delayline.questions.inquiry import Held, OwnerUnavailable, RequestedNames
+from delayline.questions.pending import Full
 from delayline.records.message import Shard
 from mq.errors import QueueError
 
@@ -43,32 +47,42 @@ class Admission:
         self._topics = topics
         self._bridge = bridge
 
-    async def refused(self, topic: str, drafts: Mapping[int, Draft], *, atomic: bool) -> dict[int, Refusal]:
+    async def refused(
+        self, topic: str, drafts: Mapping[int, Draft], account: Account | None = None, *, atomic: bool
+    ) -> dict[int, Refusal]:
         """Those of the drafts, by index, that there is no room for. Raises Refusal where none is to be stored without
-        the others. Hot: once per request."""
+        the others, and OverQuota where the sender's quota has no room for all. Hot: once per request."""
+        if account is not None and account.quota.pending_max is not None:
+            await self._check_quota(topic, drafts, account)
         repeats = [draft.repeats for draft in drafts.values() if draft.directives]
         full = self._full(topic, adds=len(repeats), repeats=sum(repeats)) if repeats else None
         if full is None:
             return {}
-        waiting = {index: draft for index, draft in drafts.items() if draft.directives}
-        names = await self._names(topic, waiting)
-        refused = self._beyond_room(topic, waiting, names, await self._held(names.values()))
+        refused = await self._beyond_room(topic, _waiting(drafts), self._full)
         if refused and atomic:
             raise _refusal(full)
-        return refused
+        return {index: _refusal(why) for index, why in refused.items()}
 
-    def _beyond_room(
-        self, topic: str, waiting: Mapping[int, Draft], names: Mapping[int, _Name], held: dict[_Name, Held]
-    ) -> dict[int, Refusal]:
-        """Of two with one name the second adds nothing, where the first is taken."""
-        so_far, refused = _Added(), dict[int, Refusal]()
+    async def _check_quota(self, topic: str, drafts: Mapping[int, Draft], account: Account) -> None:
+        """Raises OverQuota: all of a request, or nothing."""
+        full, waiting = partial(self._full, pending_max=account.quota.pending_max), _waiting(drafts)
+        why = full(topic, adds=len(waiting)) if waiting else None
+        if why is not None and await self._beyond_room(topic, waiting, full):
+            raise account.refusal(Limit.PENDING, why)
+
+    async def _beyond_room(self, topic: str, waiting: Mapping[int, Draft], full: Full) -> dict[int, str]:
+        """Those that there is no room for, and why. Of two with one name the second adds nothing, where the first is
+        taken."""
+        names = await self._names(topic, waiting)
+        held = await self._held(names.values())
+        so_far, refused = _Added(), dict[int, str]()
         for index, draft in waiting.items():
             name = names.get(index)
             now = Held.FREE if name is None else held.get(name, Held.FREE)
             added = so_far.more(draft, now)
-            full = None if added == so_far else self._full(topic, adds=added.adds, repeats=added.repeats)
-            if full is not None:
-                refused[index] = _refusal(full)
+            why = None if added == so_far else full(topic, adds=added.adds, repeats=added.repeats)
+            if why is not None:
+                refused[index] = why
                 continue
             so_far = added
             if name is not None and now is not Held.REQUEST and (now is Held.FREE or draft.replaces):
@@ -109,6 +123,10 @@ class Admission:
             return await self._bridge.result(self._owners.held(shard, requested), self._timeout_s)
         except (TimeoutError, OwnerUnavailable, QueueError):
             return ()
+
+
+def _waiting(drafts: Mapping[int, Draft]) -> dict[int, Draft]:
+    return {index: draft for index, draft in drafts.items() if draft.directives}
 
 
 def _refusal(full: str) -> Refusal:

@@ -4,8 +4,8 @@ Command line > environment > TOML file > default, by single settings. Durations 
 they are read. What a setting means for users is in docs/configuration.md, which a test compares with this file.
 """
 
-from delayline.config.checks import EMBEDDED, is_loopback
+from delayline.config.checks import EMBEDDED
 from delayline.config.load import describe, load_settings
 from delayline.config.settings import Settings
 
-__all__ = ["EMBEDDED", "Settings", "describe", "is_loopback", "load_settings"]
+__all__ = ["EMBEDDED", "Settings", "describe", "load_settings"]

@@ -1,22 +1,24 @@
 """Settings that are each in order and do not go together, or that nothing is built for: refused at the start."""
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
 from delayline.config.entrance import Access
+from delayline.config.oidc import Oidc, check_oidc
 from delayline.config.proxies import KafkaProxy, RocketmqProxy
 from delayline.config.section import Section
 from delayline.config.sections import Internal
 from delayline.config.settings import Settings
 from delayline.errors import ConfigError
+from delayline.http.urls import is_loopback
 from delayline.records.set_aside import RAW_BYTES_MAX
 
 OPEN = "none-on-any-address"
 """The value of `api.auth` that leaves protection to the network: every client that reaches the address may use it."""
 
 KEYS = "keys"
-"""The value of `api.auth` that has every client show a key, and the rules decide what it may."""
+"""The value of `api.auth` that has every client show a key, or a token of the identity provider where there is one,
+and the rules decide what it may."""
 
 SECRET_CHARS_MIN = 16
 """Sixteen random letters and digits are 95 bits: more than anybody tries."""
@@ -33,8 +35,10 @@ def _all_of(prefix: str, unset: Section, why: str) -> Only:
 _NO_KAFKA_PROXY = _all_of(KafkaProxy.path, KafkaProxy(), "the Kafka proxy stands before Kafka brokers")
 _NO_ROCKETMQ_PROXY = _all_of(RocketmqProxy.path, RocketmqProxy(), "the RocketMQ proxy stands before RocketMQ brokers")
 
-_OF_KEYS = _all_of("access", Access(), f'it has a meaning with api.auth = "{KEYS}" only')
-_NO_ACCESS: Only = {key: only for key, only in _OF_KEYS.items() if key not in ("access.act_log", "access.act_topic")}
+_WITHOUT_KEYS = f'it has a meaning with api.auth = "{KEYS}" only'
+_OF_KEYS = {**_all_of("access", Access(), _WITHOUT_KEYS), **_all_of("access.oidc", Oidc(), _WITHOUT_KEYS)}
+_ANYWAY = ("access.act_log", "access.act_topic", "access.oidc")
+_NO_ACCESS: Only = {key: only for key, only in _OF_KEYS.items() if key not in _ANYWAY}
 """Acts may be written down without keys, too."""
 
 EMBEDDED: Only = {
@@ -134,11 +138,13 @@ def _refuse_open_address(settings: Settings) -> None:
 
 
 def _check_access(settings: Settings) -> None:
-    """Rules in a file that is not read would refuse nothing."""
+    """Rules in a file that is not read would refuse nothing. The Kafka proxy reads its quotas."""
     if settings.api.auth != KEYS:
-        _refuse_others(settings, _NO_ACCESS)
-    has_certificates = settings.api.client_certificates != "off"
-    for key in ("access.rules", *(() if has_certificates else ("access.keys",))):
+        read = {"access.rules"} if settings.proxy.kafka.port else set()
+        _refuse_others(settings, {key: only for key, only in _NO_ACCESS.items() if key not in read})
+    check_oidc(settings)
+    needs_keys = settings.api.client_certificates == "off" and not settings.access.oidc.issuer
+    for key in ("access.rules", *(("access.keys",) if needs_keys else ())):
         if settings.api.auth == KEYS and settings.value(key) is None:
             raise ConfigError(
                 f'{key}: api.auth = "{KEYS}" needs the name of a file (from {settings.source("api.auth")}).'
@@ -200,11 +206,3 @@ def _check_length(settings: Settings, key: str) -> None:
     if 0 < len(settings.value(key).get_secret_value()) < SECRET_CHARS_MIN:
         source = settings.source(key)
         raise ConfigError(f"{key}: it has less than {SECRET_CHARS_MIN} characters (from {source}).")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

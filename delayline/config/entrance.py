@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from delayline.config.oidc import Oidc
 from delayline.config.section import Port, Section, default
 from delayline.config.types import Duration, File, HostPatterns, Secret, Size, Switch, durations, sizes
 
@@ -56,7 +57,8 @@ class Metrics(Section):
 
 
 class Access(Section):
-    """The files that show who may do what, where `api.auth` is `keys`, and who did what; the sessions of people."""
+    """The files that show who may do what, where `api.auth` is `keys`, and who did what; the sessions of people, and
+    the identity provider that may know them."""
 
     rules: File = None
     keys: File = None
@@ -64,3 +66,4 @@ class Access(Section):
     act_topic: Switch = None
     session_secret: Secret = SecretStr("")
     session_lifetime: Annotated[Duration, durations("5m", "30d")] = default("12h")
+    oidc: Oidc = Oidc()

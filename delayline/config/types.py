@@ -19,11 +19,8 @@ from delayline.errors import MalformedDirective
 from delayline.names import is_topic_name
 from delayline.process.commands import CommandFailed, output_of
 from delayline.schedule.rules import LEVELS_MAX
+from delayline.sizes import format_size, parse_size_bytes
 from delayline.times import format_duration, parse_duration_ms
-
-_SIZE = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)")
-_BINARY_UNITS = {"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
-_SIZE_UNITS = _BINARY_UNITS | {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3}
 
 SECRET_ERROR = "secret"
 """Type of the validation errors whose input must not be shown. Code that shows inputs also leaves out tables and
@@ -50,17 +47,10 @@ def _parse_duration(value: object) -> int:
 
 
 def _parse_size(value: object) -> int:
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        raise _refused('expected a size with its unit, such as "64MiB"')
-    return int(found[1]) * _SIZE_UNITS[found[2]]
-
-
-def _format_size(size_bytes: int) -> str:
-    if size_bytes == 0:
-        return "0B"
-    unit = next(name for name, factor in _BINARY_UNITS.items() if size_bytes >= factor and size_bytes % factor == 0)
-    return f"{size_bytes // _BINARY_UNITS[unit]}{unit}"
+    try:
+        return parse_size_bytes(value if isinstance(value, str) else "")
+    except MalformedDirective as error:
+        raise _refused(str(error)) from error
 
 
 def _parse_levels(value: object) -> tuple[int, ...]:
@@ -142,7 +132,7 @@ def _secret_of(folder: Path, words: list[str]) -> str:
 Duration = Annotated[int, BeforeValidator(_parse_duration), PlainSerializer(format_duration, return_type=str)]
 """Milliseconds, written as in directives."""
 
-Size = Annotated[int, BeforeValidator(_parse_size), PlainSerializer(_format_size, return_type=str)]
+Size = Annotated[int, BeforeValidator(_parse_size), PlainSerializer(format_size, return_type=str)]
 """Bytes, written with B, KiB MiB GiB TiB (1024) or kB MB GB TB (1000)."""
 
 Levels = Annotated[

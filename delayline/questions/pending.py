@@ -25,9 +25,10 @@ class Bounds(NamedTuple):
 
 
 class Full(Protocol):
-    """Why a topic does not take `adds` more delayed messages, or not `repeats` more that repeat."""
+    """Why a topic does not take `adds` more delayed messages, or not `repeats` more that repeat. With `pending_max`
+    (the sender's own) that is looked at in the place of the topic's limits."""
 
-    def __call__(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+    def __call__(self, topic: str, *, adds: int = 1, repeats: int = 0, pending_max: int | None = None) -> str | None:
         """For people; None where it takes them all."""
 
 
@@ -57,14 +58,18 @@ class PendingLimits:
         self._ask_again_s = float("-inf")
         self._known: tuple[float, Mapping[str, _Count]] = float("-inf"), {}
 
-    def full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+    def full(self, topic: str, *, adds: int = 1, repeats: int = 0, pending_max: int | None = None) -> str | None:
         """See `Full`. Hot: once per message or batch."""
-        bounds = self._bounds_of(topic)
+        if pending_max is None:
+            bounds = self._bounds_of(topic)
+        else:
+            bounds, repeats = Bounds(pending_max, 0), 0
         if bounds.pending_max is None and not repeats:
             return None
         pending, repeating = self._count(topic)
         if adds and bounds.pending_max is not None and pending + adds > bounds.pending_max:
-            limit = f"{pending} messages wait for {topic}, its limit is {bounds.pending_max}"
+            whose = "its limit" if pending_max is None else "the sender's limit"
+            limit = f"{pending} messages wait for {topic}, {whose} is {bounds.pending_max}"
             return limit + _no_room(bounds.pending_max - pending, adds)
         if repeats and repeating + repeats > bounds.repeats_max:
             limit = f"{repeating} messages that repeat wait for {topic}, its repeats_max is {bounds.repeats_max}"

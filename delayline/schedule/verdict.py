@@ -49,6 +49,12 @@ class Schedule(msgspec.Struct, frozen=True):
         return self.terms is not None and self.terms.series is not None
 
     @property
+    def times(self) -> int | None:
+        """How often it is delivered; None: without end."""
+        series = None if self.terms is None else self.terms.series
+        return 1 if series is None else series.times_left
+
+    @property
     def retries(self) -> Retry | None:
         return None if self.terms is None else self.terms.retry
 

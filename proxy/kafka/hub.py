@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from dataclasses import dataclass
 
+from delayline.access.ledger import Ledger
 from delayline.clock import Clock
 from delayline.questions.pending import Full
 from mq.contract import Admin
@@ -34,6 +35,7 @@ class Hub:
     budget: Budget
     looking: asyncio.Semaphore  # at records, beside the event loop
     full: Full
+    ledger: Ledger | None = None  # of what clients use; None without quotas
 
     def unnamed(self) -> Unnamed:
         """What looks at batches for topics without delays, for a new connection."""
@@ -54,7 +56,14 @@ class Hub:
         self.backend.close()
 
 
-def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock, full: Full) -> Hub:
+def open_hub(
+    settings: ProxySettings,
+    admin: Admin,
+    metrics: ProxyMetrics,
+    clock: Clock,
+    full: Full,
+    ledger: Ledger | None = None,
+) -> Hub:
     topology = Topology(settings)
     backend = Backend(settings, topology, clock)
     buffer_topics = BufferTopics(settings, backend, admin, clock)
@@ -69,4 +78,6 @@ def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock
     view, limits = View(topology.advertise, hidden), settings.limits
     budget = Budget(limits.held_bytes_max, metrics.held_bytes)
     looking = asyncio.Semaphore(THREADS_MAX)
-    return Hub(settings, clock, metrics, topology, view, screen, backend, buffer_topics, budget, looking, full)
+    return Hub(
+        settings, clock, metrics, topology, view, screen, backend, buffer_topics, budget, looking, full, ledger
+    )

@@ -64,13 +64,14 @@ class FrameTagger(Generic[N]):
 class Turn:
     """A request that is to be answered. `answer` is the frame to send, None while there is none. `relayed` is an
     answer that the broker gives as it is in the line; any other comes from the proxy, at its own time. `asked`:
-    hidden topics that it named."""
+    hidden topics that it named; `principal`: who the client is if this ends a login."""
 
     api_key: int
     version: int
     correlation_id: int
     relayed: bool = True
     asked: tuple[str, ...] = ()
+    principal: str = ""
     grant: Grant | None = field(default=None, repr=False)
     answer: Sequence[Buffer] | None = field(default=None, repr=False)
 

@@ -162,6 +162,73 @@ def test_a_typo_in_the_rules_changes_nothing_until_it_is_mended(installation: In
     assert wait_for(lambda: installation.send("orders-service"), lambda status: status == 403) == 403
 
 
+QUOTA = """
+[[quota]]
+principals = ["orders-service"]
+requests_per_second = 1
+requests_burst = 2
+times_max = 3
+"""
+
+
+def test_a_quota_counts_within_seconds_of_the_change_and_ends_with_the_next_one(installation: Installation) -> None:
+    installation.rules.write_text(RULES + QUOTA)
+    assert wait_for(lambda: installation.send("orders-service"), lambda status: status == 429) == 429
+    body = {"value": "x" * 100_000}
+    refused = installation.ask("orders-service", "POST", "/v1/topics/orders/messages", json=body)
+    assert (refused.status_code, refused.json()["quota"]) == (429, "requests_per_second")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert {installation.ask("ops/ann", "GET", "/v1/topics").status_code for _ in range(10)} == {200}
+    installation.rules.write_text(RULES)
+
+    def sends() -> set[int]:
+        return {installation.send("orders-service") for _ in range(5)}
+
+    assert wait_for(sends, lambda statuses: statuses == {201}) == {201}
+
+
+def test_the_command_line_shows_which_quota_holds(installation: Installation) -> None:
+    installation.rules.write_text(RULES + QUOTA)
+    file = ("--file", str(installation.rules))
+    shown = run("access", "quota", "orders-service", *file)
+    assert shown.out.splitlines() == [
+        f"the quota at {installation.rules}:12",
+        "  requests_per_second = 1",
+        "  requests_burst = 2",
+        "  times_max = 3",
+    ]
+    assert (
+        run("access", "quota", "ops/ann", *file).out == f"no limit: no quota of {installation.rules} is for ops/ann\n"
+    )
+    installation.rules.write_text(QUOTA)
+    assert run("access", "quota", "orders-service", *file).out.startswith(f"the quota at {installation.rules}:2")
+
+
+def test_config_check_reads_quotas_as_a_server_would(installation: Installation, tmp_path: Path) -> None:
+    installation.rules.write_text(RULES + QUOTA.replace("= 1", "= 0", 1))
+    checked = run("config", "check", **installation.settings)
+    assert checked.code == 2
+    assert re.search(r"the rules\.toml: .*>= 1 - at `\$\.quota\[0\]\.requests_per_second`", checked.err), checked.err
+    alone = tmp_path / "quotas.toml"
+    alone.write_text(QUOTA)
+    proxy = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1", "proxy__kafka__port": "9092"}
+    assert run("config", "check", access__rules=str(alone), **proxy).code == 0
+    alone.write_text(RULES + QUOTA)
+    checked = run("config", "check", access__rules=str(alone), **proxy)
+    assert checked.code == 2
+    assert "it holds quotas alone" in checked.err
+
+
+def test_config_check_warns_of_quotas_that_an_entrance_does_not_count(installation: Installation) -> None:
+    rocketmq = {"mq__kind": "rocketmq", "mq__bootstrap_servers": "127.0.0.1:1", "proxy__rocketmq__port": "9876"}
+    checked = run("config", "check", **installation.settings, **rocketmq)
+    assert "RocketMQ proxy" not in checked.out
+    installation.rules.write_text(RULES + QUOTA)
+    checked = run("config", "check", **installation.settings, **rocketmq)
+    assert checked.code == 0
+    assert "quotas do not count in the RocketMQ proxy" in checked.out
+
+
 def test_a_second_key_takes_over_before_the_first_one_ends(installation: Installation) -> None:
     first = installation.key["orders-service"]
     assert installation.send("orders-service") == 201

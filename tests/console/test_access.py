@@ -34,6 +34,7 @@ def places(send: Send, topic: str) -> list[tuple[str, str]]:
         (f"#/messages?topic={topic}&state=cancelled", "No message matches."),
         (f"#/messages/{sent['message_id']}", "As it was sent"),
         ("#/send", "Such as 90s"),
+        ("#/quotas", "The file of rules has no quotas."),
         ("#/operators", "purgeTopic"),
         ("#/nowhere", "There is no such page"),
     ]

@@ -38,7 +38,7 @@ class Answers:
         client: Endpoint,
         line: ResponseOrderer,
         splitter: ProduceSplitter,
-        logged_in: Callable[[], None],
+        logged_in: Callable[[Turn], None],
     ) -> None:
         self._hub = hub
         self._client = client
@@ -93,7 +93,7 @@ class Answers:
             if expected.api_key == ApiKey.SASL_AUTHENTICATE:
                 _, body = read_response(expected.api_key, expected.version, payload)
                 if is_login(decode(SaslAuthenticateResponse, expected.version, body)):
-                    self._logged_in()
+                    self._logged_in(expected)
             self._line.answer(expected, as_it_came(payload))
         else:
             _, body = read_response(expected.api_key, expected.version, payload)

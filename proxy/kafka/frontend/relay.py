@@ -14,19 +14,26 @@ Where the client ends, what was read from it first goes where it belongs: a prod
 sends, closes, and counts on it.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from delayline.access.ledger import Account
 from kafkawire.protocol.apis import ApiKey, is_let_through
 from kafkawire.protocol.errors import ErrorCode, FrameTooLarge, PeerError, UnsupportedVersion
 from kafkawire.protocol.frames import Piece, Whole
 from kafkawire.protocol.message import PEEK_BYTES, RequestHeader, decode, encode, peek, read_request, request_frame
-from kafkawire.protocol.messages.cluster import SaslHandshakeResponse
+from kafkawire.protocol.messages.cluster import (
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from kafkawire.protocol.messages.produce import ProduceRequest
 from kafkawire.protocol.primitives import Buffer
 from proxy.endpoint import as_it_came
 from proxy.kafka.frontend.answers import Answers, answer_to
+from proxy.kafka.frontend.login import ANONYMOUS, Login
 from proxy.kafka.produce.rights import RightsAsked
 from proxy.kafka.produce.split import ProduceSplitter
 from proxy.kafka.response_order import FrameTagger, ResponseOrderer, Turn
@@ -37,6 +44,9 @@ from proxy.relay import SERVER_NOT_READING, Address, Relay
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub
     from proxy.kafka.produce.produces import UpstreamProduce
+
+OVER_QUOTA = "over its quota"
+_LOGIN = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 TURNS_MAX = 1000
 """Requests of a connection that wait for answers, before no more are read. Clients send at most a handful."""
@@ -71,6 +81,9 @@ class KafkaRelay(Relay["Hub"]):
         self._flushing: list[Turn] = []  # relayed to a broker that does not read right now
         self._inbox: deque[tuple[Piece, Sequence[Turn]]] = deque()  # of what was read in one go
         self._line = ResponseOrderer(self.client.write)
+        self._login = None if hub.ledger is None else Login()
+        self._muted_until_s = float("-inf")
+        self._unmuting: asyncio.TimerHandle | None = None
         self._split = ProduceSplitter(hub, self)
         self._answers = Answers(hub, self.client, self._line, self._split, self._log_in)
 
@@ -123,6 +136,8 @@ class KafkaRelay(Relay["Hub"]):
         self._hub.metrics.undrained.inc()
 
     def _let_go(self) -> None:
+        if self._unmuting is not None:
+            self._unmuting.cancel()
         self._split.close()
         self._inbox.clear()
 
@@ -145,7 +160,7 @@ class KafkaRelay(Relay["Hub"]):
         api_key, version, correlation_id = peek(head)
         turn = Turn(api_key, version, correlation_id)
         if is_let_through(api_key, version):
-            whole = request_is_read(api_key)
+            whole = request_is_read(api_key) or (self._login is not None and api_key in _LOGIN)
             if whole:
                 self._held.pay(turn, length)
             return turn, whole
@@ -194,11 +209,20 @@ class KafkaRelay(Relay["Hub"]):
             self.answer_here(turn, refused)
             self.release(turn)
         else:
+            if self._login is not None and turn.api_key in _LOGIN:
+                self._note_login(self._login, turn, body)
             concealed = conceal(turn.api_key, turn.version, body, self._hub.view.hidden)
             turn.asked = concealed.asked
             self._relay(turn)
             self._server.write(request_frame(header, concealed.body) if turn.asked else as_it_came(payload))
             self._sent(turn)
+
+    @staticmethod
+    def _note_login(login: Login, turn: Turn, body: memoryview) -> None:
+        if turn.api_key == ApiKey.SASL_HANDSHAKE:
+            login.handshake(decode(SaslHandshakeRequest, turn.version, body).mechanism)
+        else:
+            turn.principal = login.authenticate(bytes(decode(SaslAuthenticateRequest, turn.version, body).auth_bytes))
 
     def _answer_version(self, turn: Turn) -> None:
         if turn.api_key == ApiKey.API_VERSIONS:
@@ -262,13 +286,32 @@ class KafkaRelay(Relay["Hub"]):
         self._answers.expect(asked)
         self._server.write(request_frame(asked.header, encode(asked.request, asked.header.version)))
 
+    @property
+    def principal(self) -> str:
+        return ANONYMOUS if self._login is None else self._login.principal
+
+    def mute(self, account: Account, wait_s: float) -> None:
+        """What was read is carried out; nothing more is read for so long."""
+        now_s = self._hub.clock.monotonic_s()
+        more_s = now_s + wait_s - max(self._muted_until_s, now_s)
+        if more_s <= 0 or self._is_closed:
+            return
+        account.note_muted(more_s)
+        self._muted_until_s = now_s + wait_s
+        self.client.hold(OVER_QUOTA)
+        if self._unmuting is not None:
+            self._unmuting.cancel()
+        self._unmuting = asyncio.get_running_loop().call_later(wait_s, self.client.release, OVER_QUOTA)
+
     # --- answers
 
     def _take_answers(self, data: bytes) -> None:
         self._answers.take(data)
         self.take_up()
 
-    def _log_in(self) -> None:
+    def _log_in(self, turn: Turn) -> None:
+        if self._login is not None:
+            self._login.succeeded(turn.principal)
         if not self._logged_in:
             self._logged_in = True
             self.frame_limit = "frame_bytes_max"

@@ -190,7 +190,13 @@ class Inspection:
                 check_compression(records.head, partition.production.header.version)
                 seen[partition] = (
                     records,
-                    self._hub.screen.look(partition.topic, records, self._hub.clock.now_ms(), allowance),
+                    self._hub.screen.look(
+                        partition.topic,
+                        records,
+                        self._hub.clock.now_ms(),
+                        allowance,
+                        partition.production.account,
+                    ),
                 )
         except BatchError as error:
             partition.refusal = refusal_of(error)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from delayline.access.ledger import Account
 from kafkawire.batch.head import header_only, read_batch
 from kafkawire.protocol.message import RequestHeader
 from kafkawire.protocol.messages.produce import (
@@ -33,6 +34,8 @@ class ClientProduce:
     missing: int
     results: dict[tuple[str, int], ProducedPartition] = field(default_factory=dict)
     throttle_time_ms: int = 0
+    account: Account | None = None  # None where no quota is for the client
+    is_paid: bool = False  # out of its quota
     endpoints: list[NodeEndpoint] = field(default_factory=list)
 
 

@@ -8,10 +8,12 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from delayline.access.ledger import Account
+from delayline.access.quotas import Breach, Limit, Quota
 from delayline.records.headers import ATTEMPT, RESERVED
 from delayline.schedule.directives import directive_names
 from delayline.schedule.lookalikes import lookalike, lookalikes
-from delayline.schedule.verdict import Immediate, Invalid, Schedule, read_directives
+from delayline.schedule.verdict import Immediate, Invalid, Op, Schedule, Verdict, read_directives
 from kafkawire.batch.compression import Allowance
 from kafkawire.batch.head import (
     CODEC_BITS,
@@ -59,7 +61,7 @@ class Target:
 class Seen:
     """A batch that was looked at. `delayed` are places in it; `adds` is how many of them will wait, and are no
     operations on what does; `repeats` how many of those are delivered again and again; `groups` are consumer
-    groups that get some again."""
+    groups that get some again; `breached` is a limit of the sender's quota that a record is beyond."""
 
     scan: Scan
     delayed: Set[int]
@@ -67,6 +69,7 @@ class Seen:
     adds: int = 0
     repeats: int = 0
     groups: Set[str] = frozenset()
+    breached: Limit | None = None
 
 
 _HINTS = (b"elay", b"ELAY", b"eliver-", b"ELIVER-")
@@ -87,9 +90,16 @@ def directives_of(aliases: tuple[str, ...]) -> Directives:
 class Screen(NameScreen):
     """Of batches."""
 
-    def look(self, topic: str, batch: Batch, now_ms: int, allowance: Allowance | None = None) -> Seen:
+    def look(
+        self,
+        topic: str,
+        batch: Batch,
+        now_ms: int,
+        allowance: Allowance | None = None,
+        account: Account | None = None,
+    ) -> Seen:
         """Which records are delayed is a function of their topic and bytes; `now_ms` only bounds how far ahead they
-        may be due. Raises BatchError."""
+        may be due, and `account` the sender. Raises BatchError."""
         rules = self._rules_for(topic)
         every = rules.default_delay_ms > 0
         scan = scan_batch(batch, directives_of(rules.aliases), every=every, allowance=allowance)
@@ -97,13 +107,19 @@ class Screen(NameScreen):
         errors: list[tuple[int, str]] = []
         groups: set[str] = set()
         adds = repeats = 0
+        bounds = account.quota if account is not None and account.quota.bounds_schedules else None
+        breached: Limit | None = None
         for found in scan.found:
             like = lookalikes([name for name, _ in found.directives], rules.aliases)
             if wrong := self._misnamed(topic, like):
                 errors.append((found.place, wrong))
                 continue
             verdict = read_directives(found.directives, now_ms, rules, self._horizon_max_ms)
-            if isinstance(verdict, Invalid):
+            breach = None if bounds is None else breach_of(bounds, verdict, now_ms)
+            if breach is not None and account is not None:
+                breached = breach.limit
+                errors.append((found.place, account.sentence(breach)))
+            elif isinstance(verdict, Invalid):
                 errors.append((found.place, f"{verdict.directive}: {verdict.detail}"))
             elif not isinstance(verdict, Immediate):
                 delayed.add(found.place)
@@ -115,7 +131,7 @@ class Screen(NameScreen):
         if delayed:
             scan.batch.check()
             check_head(batch.head)
-        return Seen(scan, delayed, invalid(errors), adds, repeats, groups)
+        return Seen(scan, delayed, invalid(errors), adds, repeats, groups, breached)
 
     def look_at_legacy(self, topic: str) -> Refusal | None:
         """Message sets older than headers hold no directives. Nor is there a way to delay them all the same."""
@@ -123,6 +139,15 @@ class Screen(NameScreen):
             return None
         text = "the topic has a default delay, which needs the record format of Kafka 0.11"
         return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, text)
+
+
+def breach_of(quota: Quota, verdict: Verdict, now_ms: int) -> Breach | None:
+    """What a record asks for beyond the quota. The waits of a retry are the operator's choice."""
+    if isinstance(verdict, Schedule) and verdict.retries is None:
+        return quota.breach(verdict.due_ms - now_ms, verdict.times)
+    if isinstance(verdict, Op) and verdict.due_ms is not None:
+        return quota.breach(verdict.due_ms - now_ms, 1)
+    return None
 
 
 def invalid(errors: list[tuple[int, str]]) -> Refusal | None:

@@ -28,6 +28,7 @@ from proxy.kafka.produce.produces import (
     refused,
     target_part,
 )
+from proxy.kafka.produce.quotas import ConnectionQuota
 from proxy.kafka.produce.screen import Refusal, Seen, fits, refusal_of
 from proxy.kafka.produce.sequencer import (
     Answer,
@@ -65,6 +66,7 @@ class ProduceSplitter:
         # Of batches that the sequencer has: bounded by what is open.
         self._partitions: dict[Batch, PartitionBatch] = {}
         self._unnamed = hub.unnamed()
+        self._quota = ConnectionQuota(hub, upstream)
         self.inspection = Inspection(hub, upstream, self._unnamed, self._inspected)
         self._events: deque[Event] = deque()
         self._shipments: list[UpstreamProduce] = []
@@ -106,6 +108,7 @@ class ProduceSplitter:
         if answered is not None:
             self._upstream.join(answered)
         production = ClientProduce(answered, turn, header, request, size, missing=len(sent))
+        production.account = self._quota.account()
         self._open[production] = None
         self.bytes_held += size
         self.inspection.begin([PartitionBatch(production, *key, records) for key, records in sent.items()])
@@ -132,6 +135,9 @@ class ProduceSplitter:
             delayed = len(partition.parts.delayed_at)
             if delayed:
                 partition.refusal = self._unfit(partition, seen)
+                self._pay(partition)
+            elif seen.breached and partition.production.account is not None:
+                partition.production.account.note_refused(seen.breached)
         head, request = records.head, partition.production.request
         batch = partition.batch = Batch(
             partition.topic,
@@ -155,7 +161,13 @@ class ProduceSplitter:
         full = self._hub.full(partition.topic, adds=seen.adds, repeats=seen.repeats) if seen.adds else None
         if full is not None:
             return Refusal(ErrorCode.POLICY_VIOLATION, full)
-        return fits(seen, partition.parts, target)
+        return fits(seen, partition.parts, target) or self._quota.refusal(partition, seen)
+
+    def _pay(self, partition: PartitionBatch) -> None:
+        """Before it is answered, which may be at once."""
+        delayed = partition.parts.delayed if partition.parts is not None else None
+        if partition.refusal is None and delayed is not None:
+            self._quota.pay(partition.production, delayed.head.length)
 
     # --- what the sequencer wants done
 

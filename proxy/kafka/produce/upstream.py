@@ -3,6 +3,7 @@
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from delayline.access.ledger import Account
 from kafkawire.protocol.primitives import Buffer
 from proxy.kafka.produce.produces import UpstreamProduce
 from proxy.kafka.produce.rights import RightsAsked
@@ -32,6 +33,13 @@ class Upstream(Protocol):
 
     def take_up(self) -> None:
         """Whatever held up the next request may be over."""
+
+    @property
+    def principal(self) -> str:
+        """Who the client is, as far as it is known."""
+
+    def mute(self, account: Account, wait_s: float) -> None:
+        """Read nothing of the client for so long."""
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """In the background, for as long as the connection lasts. Failing, it ends the connection."""

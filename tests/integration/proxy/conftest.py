@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from delayline.access.ledger import Ledgers
+from delayline.access.rules import read_quotas
 from delayline.names import Names
 from delayline.schedule.rules import DEFAULT_RULES
 from kafkawire.protocol.messages.transactions import (
@@ -62,9 +64,20 @@ class Proxy:
         self.registry = CollectorRegistry()
         self.full: str | None = None
         self.full_of_repeats: str | None = None
+        self.pending = 0
+        self.ledgers: Ledgers | None = None
 
-    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0, pending_max: int | None = None) -> str | None:
+        if pending_max is not None:
+            return "full" if self.pending + adds > pending_max else None
         return self.full or (self.full_of_repeats if repeats else None)
+
+    def limit(self, *limits: str, principals: str = "*") -> Ledgers:
+        """Open it behind this."""
+        text = f"[[quota]]\nprincipals = ['{principals}']\n" + "\n".join(limits)
+        rules = read_quotas(text.encode(), "rules.toml")
+        self.ledgers = Ledgers(lambda: rules, CLOCK, self.registry)
+        return self.ledgers
 
     @property
     def address(self) -> str:
@@ -101,7 +114,10 @@ class Proxy:
         settings = replace(proxy_settings(self.place, self.port), **changes)
         admin = queue or self.place.queue()
         metrics = ProxyMetrics(registry or CollectorRegistry())
-        thread = ProxyThread(lambda: Server(open_hub(settings, admin, metrics, CLOCK, self._why_full)), "kafka-proxy")
+        ledger = None if self.ledgers is None else self.ledgers.kafka
+        thread = ProxyThread(
+            lambda: Server(open_hub(settings, admin, metrics, CLOCK, self._why_full, ledger)), "kafka-proxy"
+        )
         thread.start()
         try:
             yield thread

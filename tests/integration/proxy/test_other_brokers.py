@@ -234,6 +234,7 @@ def test_clients_and_the_proxy_itself_log_in_by_scram(forgetful: Kafka, mechanis
         for user in ("carol", "dave"):
             make_user(proxy, user, mechanism)
         access = read_access(login("dave", mechanism))
+        ledger = proxy.limit("requests_per_second = 1000").kafka
         stack.enter_context(proxy.open(bootstrap=parse_servers(forgetful.sasl_servers), access=access))
         answered: list[Any] = []
         producer = Producer({"bootstrap.servers": proxy.address, **login("carol", mechanism)})
@@ -254,6 +255,7 @@ def test_clients_and_the_proxy_itself_log_in_by_scram(forgetful: Kafka, mechanis
         refused.produce(proxy.place.topic, value=b"v99", on_delivery=lambda error, _: answered.append(error))
         refused.flush(10)
         assert answered[-1] is not None
+        assert [account.principal for account, _ in ledger.accounts()] == ["User:carol"]
 
 
 def make_user(proxy: Proxy, user: str, mechanism: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 from prometheus_client import CollectorRegistry
@@ -13,6 +13,7 @@ from api.app import create_app
 from api.http.act_log import ActLog
 from api.http.act_stores import ActFile, ActStore, ActTopic
 from api.services import ApiSettings, Services
+from delayline.access.ledger import Ledgers
 from delayline.access.source import AccessSource
 from delayline.buffer.outcome import Outcome
 from delayline.clock import ManualClock
@@ -36,6 +37,9 @@ from delayline.schedule.rules import DAY_MS, Rules
 from mq.contract import AppendRequest
 from mq.local.queue import TOPICS_MAX
 from mq.memory import MemoryQueue
+
+if TYPE_CHECKING:
+    from api.access.oidc.provider import Provider
 
 T = TypeVar("T")
 
@@ -150,6 +154,7 @@ class Api:
         topics_max: int = TOPICS_MAX,
         access: AccessSource | None = None,
         act_log: Path | None = None,
+        provider: "Callable[[ManualClock, CollectorRegistry], Provider] | None" = None,
         act_topic: bool = False,
         **settings: Any,
     ) -> None:
@@ -161,6 +166,7 @@ class Api:
         self.registry = CollectorRegistry()
         self.readiness = (True, "ready")
         self.full: set[str] = set()
+        self.pending: dict[str, int] = {}
         self.room: dict[str, int] = {}
         self.full_of_repeats: set[str] = set()
         self.app = create_app(
@@ -187,6 +193,8 @@ class Api:
                 readiness=lambda: self.readiness,
                 full=self._why_full,
                 access=access,
+                provider=None if provider is None else provider(self.clock, self.registry),
+                quotas=None if access is None else Ledgers(lambda: access.rules, self.clock, self.registry),
                 act_log=self._acts(act_log, to_topic=act_topic),
             )
         )
@@ -197,7 +205,9 @@ class Api:
             stores.append(ActTopic(self.queue, self.queue, "delayline.operators", ThreadPoolExecutor(1)))
         return ActLog(stores, self.clock, self.registry) if stores else None
 
-    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0, pending_max: int | None = None) -> str | None:
+        if pending_max is not None:
+            return f"{topic} is full" if self.pending.get(topic, 0) + adds > pending_max else None
         if adds > self.room.get(topic, 0 if topic in self.full else adds):
             return f"{topic} is full"
         return f"{topic} is full of repeats" if repeats and topic in self.full_of_repeats else None

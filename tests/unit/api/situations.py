@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from api.http.endpoint import PATH_PARAMETERS
+from delayline.access.acts import Act
 from delayline.access.source import AccessSource
 from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import Found, Gone, Listing, Place, Resolution, Row, ShardFigures, StallReport, State
@@ -15,7 +16,7 @@ from delayline.records.message import MessageId, Shard
 from delayline.schedule.rules import DAY_MS, DEFAULT_RULES
 from mq.contract import Admin, Client
 from mq.errors import QueueUnavailable, TopicBusy
-from tests.unit.api.access.held import HeldAccess, log_in
+from tests.unit.api.access.held import HeldAccess, allowing, log_in
 from tests.unit.api.in_memory import NOW_MS, Api
 
 DOCUMENT: dict[str, Any] = Api().get("/openapi.json").json()
@@ -206,6 +207,19 @@ def by_a_session(id: str) -> Iterator[httpx.Response]:
         yield ask(installation, id, **session.headers)
 
 
+def over_a_quota(id: str) -> Iterator[httpx.Response]:
+    """The second request; one that is due too late, one that makes a topic too many."""
+    if ENDPOINTS[id][2]["security"] == [{}]:
+        return
+    for limits in ("requests_per_second = 1\nrequests_burst = 1", "topics_per_hour = 1", 'horizon_max = "1ms"'):
+        rules = allowing("ann", *Act, topics="*")
+        access = HeldAccess(f"{rules}[[quota]]\nprincipals = ['ann']\n{limits}\n", "ann")
+        limited = api(access=access, operation_timeout_s=0.0)
+        for number in range(2):
+            body = {"name": f"t{number}"} if id == "createTopic" else ...
+            yield ask(limited, id, body=body, authorization=access.header("ann"))
+
+
 def where_there_is_no_room(id: str) -> Iterator[httpx.Response]:
     crowded = api(topics_max=6)
     crowded.full.add("orders")
@@ -301,6 +315,7 @@ SITUATIONS: Sequence[Callable[[str], Iterator[httpx.Response]]] = [
     without_a_key,
     without_the_right,
     by_a_session,
+    over_a_quota,
     where_there_is_no_room,
     where_it_is_there_already,
     where_the_shard_is_healthy,

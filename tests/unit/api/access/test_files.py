@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.access.files import AccessFiles
+from api.access.files import AccessFiles, RulesFile
 from delayline.access.acts import Act
 from delayline.access.keys import AccessKey, AccessKeys
+from delayline.access.rules import read_quotas
 from delayline.errors import ConfigError
 from delayline.process import watched
 from delayline.process.watched import Watcher
@@ -29,7 +30,7 @@ class Scene:
         self.files = AccessFiles(self.rules_file, self.keys_file, self.watcher, self.registry)
 
     def may_send(self) -> bool:
-        return self.files.rules.deciding("ann", Act.SEND, "orders") is not None
+        return self.files.rules.deciding(("ann",), Act.SEND, "orders") is not None
 
     def look(self) -> None:
         """Twice: what has changed must stay as it is."""
@@ -52,6 +53,23 @@ def test_a_file_is_read_again_once_it_stays_as_it_is(scene: Scene) -> None:
     assert scene.may_send()
     scene.watcher.look()
     assert not scene.may_send()
+
+
+def test_quotas_alone_are_read_again_and_a_rule_among_them_changes_nothing(tmp_path: Path) -> None:
+    path, registry = tmp_path / "rules.toml", CollectorRegistry()
+    path.write_text("[[quota]]\nprincipals = ['ann']\nrequests_per_second = 1\n")
+    watcher = Watcher()
+    file = RulesFile(path, read_quotas, watcher, registry)
+    another = "[[quota]]\nprincipals = ['ann']\nrequests_per_second = 2\n"
+    for text in (another, allowing("ann", "send")):
+        path.write_text(text)
+        for _ in range(2):
+            watcher.look()
+        quota = file.rules.quota_of("ann")
+        assert quota is not None
+        assert quota.requests is not None
+        assert quota.requests.per_s == 2
+    assert registry.get_sample_value("delayline_access_file_broken", {"file": "rules.toml"}) == 1
 
 
 def test_a_file_that_is_written_bit_by_bit_is_not_read_in_between(scene: Scene) -> None:

@@ -20,6 +20,7 @@ NEEDS = {
     "getMessage": "read",
     "getMetrics": "metrics",
     "getOwn": "read",
+    "getQuotas": "admin",
     "getStall": "control",
     "getTopic": "read",
     "listActs": "admin",
@@ -38,8 +39,8 @@ NEEDS = {
 }
 """As docs/security.md has it, and not as the routes have."""
 
-OF_EVERY_TOPIC = {"getMetrics", "listActs"}
-OF_ALL = {"getHealth", "getReadiness"}
+OF_EVERY_TOPIC = {"getMetrics", "getQuotas", "listActs"}
+OF_ALL = {"getHealth", "getLogins", "getReadiness"}
 OF_PRINCIPALS = {"beginSession", "getInfo", "getSession", "listTopics", "previewSchedule"}
 OF_SESSIONS = {"endSession"}
 
@@ -86,7 +87,7 @@ def test_without_a_key_there_is_no_answer(id: str) -> None:
 
 
 @pytest.mark.parametrize("id", sorted(OF_ALL))
-def test_health_needs_no_key(id: str) -> None:
+def test_health_and_how_to_log_in_need_no_key(id: str) -> None:
     assert asked(id, HeldAccess(""), None).status_code == 200
 
 

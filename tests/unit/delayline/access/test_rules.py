@@ -26,7 +26,7 @@ acts = ["control"]
 
 
 def place(principal: str, act: Act, topic: str | None, text: str = RULES) -> str | None:
-    rule = parse_rules(text, "rules.toml").deciding(principal, act, topic)
+    rule = parse_rules(text, "rules.toml").deciding((principal,), act, topic)
     return None if rule is None else rule.place
 
 
@@ -59,7 +59,7 @@ def test_the_first_rule_that_allows_it_decides(
 
 def test_without_a_rule_nothing_is_allowed() -> None:
     rules = AccessRules([])
-    assert all(rules.deciding("ann", act, topic) is None for act in Act for topic in ("orders", None))
+    assert all(rules.deciding(("ann",), act, topic) is None for act in Act for topic in ("orders", None))
 
 
 def test_no_part_of_a_rule_is_one() -> None:
@@ -70,8 +70,8 @@ def test_no_part_of_a_rule_is_one() -> None:
             rules = parse_rules(one[:end], "rules.toml")
         except ConfigError:
             continue
-        assert rules.deciding("ann", Act.SEND, "orders") is not None, one[:end]
-        assert rules.deciding("ann", Act.SEND, "mails") is None, one[:end]
+        assert rules.deciding(("ann",), Act.SEND, "orders") is not None, one[:end]
+        assert rules.deciding(("ann",), Act.SEND, "mails") is None, one[:end]
 
 
 def test_of_a_rule_in_an_array_its_number_is_known() -> None:
@@ -107,3 +107,23 @@ def test_what_cannot_be_is_refused_with_its_place(text: str, sentence: str) -> N
         parse_rules(text, "rules.toml")
     assert sentence in str(caught.value)
     assert str(caught.value).startswith("rules.toml")
+
+
+def allows(principals: str, *names: str) -> bool:
+    text = f'[[rule]]\nprincipals = ["{principals}"]\ntopics = ["*"]\nacts = ["send"]\n'
+    return parse_rules(text, "rules.toml").deciding(names, Act.SEND, "orders") is not None
+
+
+def test_nothing_but_a_star_alone_stands_for_the_first_colon_of_a_name() -> None:
+    """Users of an identity provider, who may choose their names, are named with one."""
+    name = "oidc:team:ann"
+    assert all(allows(one, name) for one in ("*", name, "oidc:*", "oidc:team*ann", "oidc:team?ann", "o*:*", "*:*"))
+    assert not any(
+        allows(one, name) for one in ("**", "*ann", "?*", "oidc*", "oidc?team?ann", "*team:ann", "oidc-*:*")
+    )
+
+
+def test_a_rule_allows_what_it_allows_to_any_of_a_callers_names() -> None:
+    assert allows("oidc-group:ops", "oidc:ann", "oidc-group:dev", "oidc-group:ops")
+    assert not allows("oidc-group:ops", "oidc:ann", "oidc-group:dev")
+    assert not allows("oidc-group:ops", "oidc:ops")

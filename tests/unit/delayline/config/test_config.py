@@ -389,6 +389,12 @@ def test_a_setting_whose_feature_does_not_exist_is_refused_not_ignored(
     assert found.endswith(f"(from {tmp_path / 'delayline.toml'}).")
 
 
+def test_the_kafka_proxy_reads_quotas_where_http_has_no_keys(load: Any) -> None:
+    toml = f"{KAFKA}[proxy.kafka]\nport = 9092\n[access]\nrules = 'rules.toml'\n"
+    assert load(toml).access.rules == Path("rules.toml")
+    assert sentence_of(load, f"{toml}keys = 'keys.json'").startswith("access.keys: ")
+
+
 def test_a_setting_whose_feature_does_not_exist_may_be_written_with_its_default(load: Any) -> None:
     toml = "[mq]\nkind = 'embedded'\n[dispatch]\nclock_skew_max = '5s'\n[api]\nauth = 'none'\n[proxy.kafka]\nport = 0"
     assert {key: value for key, (value, _) in rows(load(toml)).items()} == {

@@ -23,7 +23,15 @@ PACKAGES = ("api", "cli", "delay_service", "delayline", "kafkawire", "mq", "prox
 OURS = tuple(f"{name}." for name in PACKAGES)
 """Beginnings of the names of modules."""
 
-EMBEDDED: Mapping[str, Any] = {"api.auth": "keys", "access.rules": "rules.toml", "access.keys": "keys.json"}
+EMBEDDED: Mapping[str, Any] = {
+    "api.auth": "keys",
+    "access.rules": "rules.toml",
+    "access.keys": "keys.json",
+    "access.oidc.issuer": "http://127.0.0.1:1",
+    "access.oidc.audience": "api",
+    "access.oidc.client_id": "console",
+    "access.oidc.redirect_url": "http://127.0.0.1:1/v1/session/callback",
+}
 KAFKA: Mapping[str, Any] = {
     **EMBEDDED,
     "mq.kind": "kafka",

@@ -285,7 +285,7 @@ class Scene:
             assert CLOCK.monotonic_s() < until_s, self.thread.readiness()
             time.sleep(0.002)
 
-    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0, pending_max: int | None = None) -> str | None:
         return self.full
 
     def client(self, port: int | None = None) -> Wire:

@@ -56,6 +56,7 @@ def split_before(relay: RelayDouble) -> ProduceSplitter:
         screen=Screen(lambda _: DEFAULT_RULES, horizon_max_ms=86_400_000),
         clock=ManualClock(0),
         view=SimpleNamespace(),
+        ledger=None,
         unnamed=lambda: Unnamed(UnheededNames(CollectorRegistry()), (), lambda _: True, refuse=False),
     )
     client: Any = relay
