@@ -144,5 +144,6 @@ def test_three_tenants_share_an_installation_as_the_page_shows(broker: Broker, t
     assert "red.orders" in operator
     assert "refused" in operator
     assert "over-" not in operator
+    assert "purgeTopic" in operator
     acts = (folder / "acts.jsonl").read_text()
     assert '"principal":"ops/ann","operation":"purgeTopic"' in acts
