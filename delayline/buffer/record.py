@@ -277,14 +277,16 @@ def _follow(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
 
 
 def _read_restored(split: Split, ours: dict[bytes, bytes | None], accepted_at_ms: int) -> Message:
-    """A new message, accepted now. Its time may have passed since: then it is due now, but for one that repeats,
-    whose terms decide about times that were missed."""
+    """A new message, accepted now. Its time may have passed since: then it is due now and expires when it would
+    have; but for one that repeats, whose terms decide about times that were missed."""
     due_ms = _moment((ours[DUE] or b"").decode())
     MessageId.parse((ours[RESTORES] or b"").decode())
     terms = None if (written := ours.get(TERMS)) is None else check_terms(Terms.decode(written))
-    if terms is None or terms.series is None:
+    if due_ms < accepted_at_ms and (terms is None or terms.series is None):
+        # rule restored-ttl: a time to live would begin anew: delivered behind its deadline.
+        terms = None if terms is None else replace(terms, expire_at_ms=terms.expires_ms(due_ms), ttl_ms=None)
         # rule restored-due: a message that was due long ago would expire for being late: lost.
-        due_ms = max(due_ms, accepted_at_ms)
+        due_ms = accepted_at_ms
     value = encode_value(None if terms is None else Meta(terms=terms), pack(split, accepted_at_ms))
     return Message(due_ms, value, terms=terms)
 

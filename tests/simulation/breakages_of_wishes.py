@@ -120,6 +120,7 @@ BREAKAGES_OF_WISHES = (
     Mutant("a copy asks for nothing but a time", "copy-terms", drop),
     Mutant("a copy has the idempotency key", "copy-key", value(written("${test.left} or ${body}"))),
     Mutant("what comes back behind its time is due then", "restored-due", drop),
+    Mutant("what comes back behind its time lives anew", "restored-ttl", drop, first=600),
     Mutant("a purge ends what came after it", "purge-before", without("value.values[1]")),
     Mutant("a purge ends what only goes to the dead letters", "purge-before", without("value.values[0]")),
     Mutant(

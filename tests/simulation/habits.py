@@ -31,6 +31,7 @@ SITUATIONS = (
     "record of a later version", "range damaged", "range mended", "shard stalled", "skip asked", "skip refused",
     "skip written", "skip before it had caught up", "next owner passed over a range",
     "copy written for an undo", "message came back", "message came back behind its time",
+    "message came back behind its deadline",
     "cancelled: purged", "occurrence left out", "series went on", "purge in stretches", "takeover while paused",
 )  # fmt: skip
 """What a search must have met at least once: a situation that no longer occurs is no longer tested."""

@@ -12,7 +12,7 @@ from delayline.records.message import Shard
 from delayline.records.record import decode_body, encode_body
 from mq.contract import ShardBatch
 from tests.simulation.facts import copy_of
-from tests.simulation.history import CONTROL, MESSAGE, Appended
+from tests.simulation.history import CONTROL, MESSAGE, Appended, Copy, Terms
 from tests.simulation.scene import Scene, name_of
 from tests.simulation.traffic import REFUSED_BY_TARGET
 
@@ -55,14 +55,22 @@ class Undos:
             return None
         shard, body = self._copies.pop(self._rnd.randrange(len(self._copies)))
         copy, partition, at_ms = copy_of(body), self._scene.broker.partitions[shard], self._scene.broker.now_ms
-        due_ms = copy.due_ms if copy.terms.repeats else max(copy.due_ms, at_ms)
+        due_ms, terms = _wanted(copy, at_ms)
         offset = partition.append(at_ms, body)
         is_refused = REFUSED_BY_TARGET in (copy.payload[1] or b"")
         self._scene.seen["message came back"] += 1
         self._scene.seen["message came back behind its time"] += copy.due_ms < at_ms
+        self._scene.seen["message came back behind its deadline"] += (terms.expire_at_ms or at_ms) < at_ms
         self._scene.trace("append {} #{} {} comes back", shard, offset, copy.id)
         message_id = f"{name_of(shard)}.{offset}.{due_ms}"
         times = at_ms, message_id, due_ms, at_ms
-        return Appended(
-            name_of(shard), offset, MESSAGE, *times, copy.payload, is_refused, is_refused, terms=copy.terms
-        )
+        return Appended(name_of(shard), offset, MESSAGE, *times, copy.payload, is_refused, is_refused, terms=terms)
+
+
+def _wanted(copy: Copy, at_ms: int) -> tuple[int, Terms]:
+    """When it is due, and what it asks for: behind its time it is due at once, and expires when it would have."""
+    terms = copy.terms
+    if terms.repeats or copy.due_ms >= at_ms:
+        return copy.due_ms, terms
+    deadline_ms = terms.expire_at_ms if terms.ttl_ms is None else copy.due_ms + terms.ttl_ms
+    return at_ms, terms._replace(expire_at_ms=deadline_ms, ttl_ms=None)

@@ -108,7 +108,7 @@ class World:
             while self.undos.is_owed:
                 self._undo()
             self._end_the_endless()
-            drained = self._settle()
+            drained = self._settle(0)  # at once: what lives for a second could be delivered
         if drained and self.rnd.random() < 0.3:
             for worker in self.workers:
                 worker.crash(self.new_disk())
@@ -126,12 +126,12 @@ class World:
             request = Request(body, message_id, None, "series without end cancelled")
             self.scene.history.append(self._append_request(shard, request))
 
-    def _settle(self) -> bool:
+    def _settle(self, ahead_ms: int = EVERYTHING_DUE_MS) -> bool:
         """Let everybody work until nothing moves; whether that happened in time. Where all only wait, the clock runs
         on to what is due next."""
         quiet = still = 0
         before: list[object] = []
-        self.scene.broker.now_ms += EVERYTHING_DUE_MS
+        self.scene.broker.now_ms += ahead_ms
         for _ in range(ROUNDS_MAX):
             self.scene.broker.now_ms += 100
             moved = [worker.work() for worker in self.workers]

@@ -171,6 +171,23 @@ def test_what_was_due_meanwhile_comes_at_once(scene: UndoScene) -> None:
     assert scene.pass_time(SECOND) == values
 
 
+@pytest.mark.parametrize("deadline", ["ttl", "expire-at"])
+def test_what_has_expired_meanwhile_is_not_delivered_but_ends_as_expired(scene: UndoScene, deadline: str) -> None:
+    start_ms = scene.bench.clock.now_ms()
+    short, long = (
+        (b"delay-" + deadline.encode(), b"%dms" % ms if deadline == "ttl" else b"%d" % (start_ms + HOUR + ms))
+        for ms in (MINUTE, 3 * HOUR)
+    )
+    scene.bench.send(b"short", delay(HOUR), short)
+    scene.bench.send(b"long", delay(HOUR), long)
+    scene.bench.turn()
+    opened = scene.purge()
+    scene.pass_time(2 * HOUR)
+    assert scene.undo(opened) == (2, 0)
+    assert scene.pass_time(SECOND) == [b"long"]
+    assert [reason for _, _, reason in rows(scene.bench)].count("deadline") == 1
+
+
 def test_an_own_id_comes_back_and_can_be_cancelled_by(scene: UndoScene) -> None:
     scene.bench.send(b"mine", own(b"k"), delay(HOUR))
     scene.bench.turn()

@@ -56,6 +56,14 @@ def test_what_was_due_meanwhile_is_due_now_unless_it_repeats() -> None:
     assert came_back(Terms(series=Series(every_ms=1000)), NOW_MS - 5).due_ms == NOW_MS - 5
 
 
+def test_what_was_due_meanwhile_expires_when_it_would_have() -> None:
+    assert came_back(Terms(ttl_ms=2), NOW_MS - 5).terms == Terms(expire_at_ms=NOW_MS - 3)
+    assert came_back(Terms(ttl_ms=9, own_id="x"), NOW_MS - 5).terms == Terms(own_id="x", expire_at_ms=NOW_MS + 4)
+    assert came_back(Terms(expire_at_ms=NOW_MS - 1), NOW_MS - 5).terms == Terms(expire_at_ms=NOW_MS - 1)
+    repeat = Terms(ttl_ms=2, series=Series(every_ms=1000))
+    assert came_back(repeat, NOW_MS - 5).terms == repeat
+
+
 def test_it_is_a_message_of_its_own_to_who_keeps_accounts() -> None:
     fact = fact_of(
         Shard("orders", "3"), 99, NOW_MS, encode_copy(value_of(), ID, NOW_MS + 5, "0.1", None), DEFAULT_RULES
