@@ -15,7 +15,17 @@ from threading import Lock
 from typing import NamedTuple
 
 from api.reading.own_topic import OwnTopic
-from delayline.buffer.undo import Copy, Mark, Opening, encode_mark, encode_opening, read_opening, read_purged
+from api.reading.reader import Positions
+from delayline.buffer.undo import (
+    UNDO_MAX_MS,
+    Copy,
+    Mark,
+    Opening,
+    encode_mark,
+    encode_opening,
+    read_opening,
+    read_purged,
+)
 from delayline.names import Names
 from mq.contract import Admin, Append, Claim, Client, LogRecord
 from mq.errors import QueueUnavailable
@@ -35,11 +45,23 @@ STORED_S = 10.0
 
 
 class Opened(NamedTuple):
-    """An undo, and until when it may be asked for."""
+    """An undo, and when it was opened."""
 
     id: str
-    until_ms: int
+    opened_at_ms: int
     opening: Opening
+
+    @property
+    def until_ms(self) -> int:
+        """The last moment at which it may be asked for."""
+        return self.opened_at_ms + self.opening.undo_ms
+
+
+class _Listed(NamedTuple):
+    """An undo, and the size of its record."""
+
+    opened: Opened
+    size: int
 
 
 class Purged:
@@ -52,32 +74,57 @@ class Purged:
         self._names = names
         self._log = OwnTopic(client, admin, names.purged, "what was purged")
 
-    def open(self, topic: str, undo_ms: int) -> Opened:
-        """For what is about to be ended. Raises TopicUnknown, QueueUnavailable."""
+    def open(self, topic: str, of: str, undo_ms: int) -> Opened:
+        """For what is about to be ended, by a PURGE or a CANCEL. Raises TopicUnknown, QueueUnavailable."""
         self._admin.ensure_own()
         info = self._admin.topic(self._names.purged)
         up = [name for name in info.partitions if name not in info.down] or list(info.partitions)
         ends = {name: self._client.offsets(self._names.purged, name)[1] for name in up}
         target = self._admin.topic(topic)
-        opening = Opening(topic=topic, topic_id=target.topic_id.hex(), undo_ms=undo_ms, ends=ends)
+        opening = Opening(of=of, topic=topic, topic_id=target.topic_id.hex(), undo_ms=undo_ms, ends=ends)
         append = Append(self._names.purged, up[0], encode_opening(opening))
         (at,) = self._client.append([append]).result(STORED_S)
-        return Opened(f"{at.partition}.{at.offset}", at.appended_at_ms + undo_ms, opening)
+        return Opened(f"{at.partition}.{at.offset}", at.appended_at_ms, opening)
 
     def find(self, topic: str, undo: str) -> Opened | None:
         """The undo of this topic with this id. Raises QueueUnavailable."""
-        if (found := self._log.get(undo)) is None or (opening := read_opening(found[1].body)) is None:
-            return None
-        until_ms = found[1].appended_at_ms + opening.undo_ms
-        return Opened(undo, until_ms, opening) if opening.topic == topic else None
+        found = self._log.get(undo)
+        opened = None if found is None else _opened(*found)
+        return None if opened is None or opened.opening.topic != topic else opened
 
     def is_of_another(self, opened: Opened) -> bool:
         """Whether the topic was deleted and made again since. Raises TopicUnknown, QueueUnavailable."""
-        return self._admin.topic(opened.opening.topic).topic_id.hex() != opened.opening.topic_id
+        return self._topic_id(opened.opening.topic) != opened.opening.topic_id
+
+    def _topic_id(self, topic: str) -> str:
+        return self._admin.topic(topic).topic_id.hex()
+
+    def newest(
+        self, topic: str, now_ms: int, before: str | None, limit: int
+    ) -> tuple[list[Opened], Positions | None]:
+        """The undos of this topic that can be asked for at `now_ms`, newest first; and the positions before which the
+        list goes on, None at its end. Raises Refusal, TopicUnknown, QueueUnavailable."""
+        topic_id = self._topic_id(topic)
+
+        def read(partition: str, record: LogRecord) -> _Listed | None:
+            opened = _opened(partition, record)
+            if opened is None or opened.until_ms < now_ms:
+                return None
+            is_wanted = (opened.opening.topic, opened.opening.topic_id) == (topic, topic_id)
+            return _Listed(opened, len(record.body)) if is_wanted else None
+
+        found, positions = self._log.newest(before, limit, read, now_ms - UNDO_MAX_MS)
+        return [stored.opened for stored in found], positions
 
     def restoring(self, opened: Opened) -> "Restoring":
         """Nothing is done yet."""
         return Restoring(self._client, self._log, self._names, self._claim, opened)
+
+
+def _opened(partition: str, record: LogRecord) -> Opened | None:
+    """None for any other record."""
+    opening = read_opening(record.body)
+    return None if opening is None else Opened(f"{partition}.{record.offset}", record.appended_at_ms, opening)
 
 
 class Restoring:

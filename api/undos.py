@@ -15,12 +15,13 @@ class Undos:
         self._topics = topics
         self._purged = purged
 
-    async def opened(self, topic: str, *, wanted: bool) -> Opened | None:
-        """None where it is not wanted, or nothing is kept. Raises TopicUnknown, QueueUnavailable."""
+    async def opened(self, topic: str, of: str, *, wanted: bool) -> Opened | None:
+        """For a PURGE or a CANCEL. None where it is not wanted, or nothing is kept. Raises TopicUnknown,
+        QueueUnavailable."""
         if not wanted or not self._undo_ms:
             return None
         await self._topics.info(topic)
-        return await self._topics.ask(lambda: self._purged.open(topic, self._undo_ms))
+        return await self._topics.ask(lambda: self._purged.open(topic, of, self._undo_ms))
 
 
 def undo_out(opened: Opened | None) -> UndoOut | None:

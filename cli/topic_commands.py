@@ -35,6 +35,7 @@ SHARD_COLUMNS = (
     "ingest_lag",
     "owner_epoch",
 )
+UNDO_COLUMNS = ("id", "of", "opened_at", "until")
 BAR_CHARS = 40
 
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]
@@ -191,14 +192,36 @@ def purge(
 
 def undo(
     topic: Topic,
-    undo_id: Annotated[str, typer.Argument(metavar="ID", help="The undo, as `purge` or `cancel` has shown it.")],
+    undo_id: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="As `purge` or `cancel` has shown it; else what can be undone is listed."),
+    ] = None,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
     """Bring back what a purge, or a cancel of many, has cancelled. Asked again, nothing comes back twice."""
-    answer = HttpClient(url).post(topic_path(topic, f":undo?id={quote(undo_id, safe='')}"), None, LONG_S)
+    client = HttpClient(url)
+    if undo_id is None:
+        _list_undos(client, topic, as_json)
+        return
+    answer = client.post(topic_path(topic, f":undo?id={quote(undo_id, safe='')}"), None, LONG_S)
     before = f", {counted(answer['restored_before'])} before" if answer["restored_before"] else ""
     show_json(answer) if as_json else typer.echo(f"{counted(answer['restored'])} back{before}")
+
+
+def _list_undos(client: HttpClient, topic: str, as_json: bool) -> None:
+    """All of them, newest first; a page may be empty and lead on."""
+    answer = client.get(topic_path(topic, "/undos"))
+    undos = answer["undos"]
+    while (before := answer["next_before"]) is not None:
+        answer = client.get(topic_path(topic, "/undos"), before=before)
+        undos += answer["undos"]
+    if as_json:
+        show_json({"undos": undos})
+    elif undos:
+        show_rows(UNDO_COLUMNS, [[row[name] for name in UNDO_COLUMNS] for row in undos])
+    else:
+        typer.echo("nothing can be undone")
 
 
 def _check_decided(answer: dict[str, Any]) -> None:

@@ -29,6 +29,22 @@ class UndoOut(msgspec.Struct, frozen=True):
     until: Moment
 
 
+class OpenUndoOut(msgspec.Struct, frozen=True):
+    """An undo that can still be asked for, `of` a `purge` or a `cancel` that was asked for at `opened_at`."""
+
+    id: str
+    of: str
+    opened_at: Moment
+    until: Moment
+
+
+class UndosPage(msgspec.Struct, frozen=True):
+    """Undos, newest first; only `next_before: null` means that there are no more."""
+
+    undos: Sequence[OpenUndoOut]
+    next_before: str | None
+
+
 class UndoneOut(msgspec.Struct, frozen=True):
     """How many messages came back, as new ones, and how many had come back by an earlier request."""
 
@@ -38,7 +54,7 @@ class UndoneOut(msgspec.Struct, frozen=True):
     restored_before: int
 
 
-_NO_UNDO = Meta(description="null where nothing can be brought back: nothing was ended, or nothing is kept")
+_NO_UNDO = Meta(description="null where nothing is kept")
 
 
 class CancelIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,6 +21,7 @@ from api.services import Services
 from api.topics import TopicBook
 from api.undos import Undos, undo_out
 from delayline.access.acts import Act
+from delayline.buffer.undo import CANCEL
 from delayline.errors import MalformedDirective
 from delayline.questions.inquiry import LAST_MS, Query
 from delayline.times import parse_moment_ms
@@ -67,7 +68,7 @@ class BulkRoutes:
             raise Refusal(LIMIT_EXCEEDED, f"{AT_ONCE_MAX} of these requests are under way already", status=503)
         self._running += 1
         try:
-            opened = await self._undos.opened(topic, wanted=asked.undo and not asked.dry_run)
+            opened = await self._undos.opened(topic, CANCEL, wanted=asked.undo and not asked.dry_run)
             if asked.dry_run:
                 tally = await self._bulk.count(topic, query, request.is_disconnected)
             else:
@@ -83,7 +84,7 @@ class BulkRoutes:
             dry_run=asked.dry_run,
             complete=tally.is_whole and not tally.missing,
             missing_shards=[shard_out(shard) for shard in sorted(tally.missing)],
-            undo=undo_out(opened) if tally.cancelled or tally.unknown else None,
+            undo=undo_out(opened),
         )
         return json_answer(200, answer)
 

@@ -26,6 +26,7 @@ from api.undoing import Opened
 from api.undos import Undos, undo_out
 from delayline.access.acts import Act
 from delayline.buffer.record import encode_control
+from delayline.buffer.undo import PURGE
 from delayline.questions.inquiry import DueQuery, Resolution
 from delayline.records.message import Shard
 from mq.contract import Append
@@ -107,10 +108,11 @@ class ControlRoutes:
         query = query_of(request, _PURGE.query)
         dry_run, undoable = _DRY_RUN.of(query) == "true", _UNDO.of(query) != "false"
         topic = await self._topic(request)
-        opened = await self._undos.opened(topic, wanted=undoable and not dry_run)
+        opened = await self._undos.opened(topic, PURGE, wanted=undoable and not dry_run)
         matched, cancelled, missing = await (self._pending(topic) if dry_run else self._purged(topic, opened))
         missing_shards = [shard_out(shard) for shard in missing]
-        undo = undo_out(opened) if cancelled or missing else None
+        # Also where nothing is known to have ended: an owner that took a shard over meanwhile counts its own only.
+        undo = undo_out(opened)
         answer = PurgeOut(topic, matched, cancelled, dry_run, not missing, missing_shards, undo)
         return json_answer(202 if missing and not dry_run else 200, answer)
 

@@ -1,4 +1,6 @@
-"""POST /v1/topics/{topic}:undo: brings back what a purge, or a cancel of many, has ended not long ago."""
+"""POST /v1/topics/{topic}:undo: brings back what a purge, or a cancel of many, has ended not long ago. And GET
+/v1/topics/{topic}/undos: what can still be undone, for those who have not got the answer with the id.
+"""
 
 from secrets import randbelow
 
@@ -6,9 +8,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.acts import UndoneOut
+from api.bodies.acts import OpenUndoOut, UndoneOut, UndosPage
 from api.http.answers import json_answer
-from api.http.endpoint import Endpoint, Reply, Text, query_of
+from api.http.endpoint import Endpoint, Number, Reply, Text, query_of
 from api.http.problems import INVALID_REQUEST, LIMIT_EXCEEDED, NOT_FOUND, NOT_READY, UNDO_OVER, Refusal, refused
 from api.http.requests import refuse_body
 from api.http.routing import add_route
@@ -33,6 +35,19 @@ _UNDO = Endpoint(
     refuses=[400, 404, 410, 503],
 )
 
+LIMIT = 100
+LIMIT_MAX = 1000
+_LIMIT = Number("limit", "Rows", LIMIT_MAX, least=1, default=LIMIT)
+_BEFORE = Text("before", "`next_before` of the page before")
+_LIST = Endpoint(
+    id="listUndos",
+    act=Act.CONTROL,
+    summary="Purges of a topic, and cancels of many messages, that can still be undone, newest first",
+    query=[_LIMIT, _BEFORE],
+    replies=[Reply(200, "A page", [UndosPage])],
+    refuses=[400, 404, 503],
+)
+
 
 class UndoRoutes:
     """One at a time: each reads all that was set aside since it was opened."""
@@ -45,13 +60,27 @@ class UndoRoutes:
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "POST", "/v1/topics/{topic}:undo", self.undo, _UNDO)
+        add_route(router, "GET", "/v1/topics/{topic}/undos", self.page, _LIST)
+
+    async def page(self, request: Request) -> Response:
+        query = query_of(request, _LIST.query)
+        limit, before = _LIMIT.of(query) or LIMIT, _BEFORE.of(query)
+        topic, now_ms = await self._topic(request), self._clock.now_ms()
+        found, positions = await self._topics.ask(lambda: self._purged.newest(topic, now_ms, before, limit))
+        page = UndosPage([_undo_out(opened) for opened in found], None if positions is None else str(positions))
+        return json_answer(200, page)
+
+    async def _topic(self, request: Request) -> str:
+        """Raises Refusal, TopicUnknown, QueueUnavailable."""
+        topic: str = request.path_params["topic"]
+        self._topics.check_users(topic)
+        await self._topics.info(topic)
+        return topic
 
     async def undo(self, request: Request) -> Response:
         undo = _ID.of(query_of(request, _UNDO.query))
         refuse_body(request)
-        topic: str = request.path_params["topic"]
-        self._topics.check_users(topic)
-        await self._topics.info(topic)
+        topic = await self._topic(request)
         if undo is None:
             raise refused(INVALID_REQUEST, "?id", "missing", "`id`: which undo? A purge answers with its id")
         opened = await self._opened(topic, undo)
@@ -88,3 +117,8 @@ class UndoRoutes:
         finally:
             await self._topics.ask(restoring.close)
         return UndoneOut(opened.opening.topic, opened.id, restoring.back, restoring.before)
+
+
+def _undo_out(opened: Opened) -> OpenUndoOut:
+    opened_at, until = format_moment(opened.opened_at_ms), format_moment(opened.until_ms)
+    return OpenUndoOut(opened.id, opened.opening.of, opened_at, until)

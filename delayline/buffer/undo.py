@@ -1,7 +1,7 @@
 """What an undo needs: the records of the topic `<namespace>.purged`. Page: docs/formats/purged.md.
 
     opening  written before a purge or a bulk cancel is asked for. Its place, `<partition>.<offset>`, is the id of the
-             undo; its value has what was asked for, and where each partition of the topic ended then
+             undo; its value has which of both it is, and where each partition of the topic ended then
     copy     of a message that was ended for good, by the commit that ended it. It is the very record that brings the
              message back into its buffer: `delayline-restores` with the id that it had, `delayline-due`, `-terms`
     mark     written together with what was brought back: `delayline-restored` is the offset below which all copies of
@@ -25,10 +25,18 @@ from delayline.schedule.terms import Terms
 _NO_TERMS = Terms()
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """`topic_id` is that of the topic whose messages are meant, in hexadecimal; `ends` are the offsets behind the
-    last record of each partition of `<namespace>.purged`: no copy is before them."""
+PURGE, CANCEL = "purge", "cancel"
+"""What an undo is of."""
 
+UNDO_MAX_MS = 24 * 3_600_000
+"""The longest time for which an undo can be opened: the setting `history.undo`."""
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """`of` is PURGE or CANCEL; `topic_id` is that of the topic whose messages are meant, in hexadecimal; `ends` are
+    the offsets behind the last record of each partition of `<namespace>.purged`: no copy is before them."""
+
+    of: str
     topic: str
     topic_id: str
     undo_ms: int
@@ -59,7 +67,9 @@ def encode_opening(opening: Opening) -> bytes:
 def read_opening(body: bytes) -> Opening | None:
     """None for any other record."""
     try:
-        return _OPENING.decode(decode_body(body).value or b"")
+        _, value, headers = decode_body(body)
+        # A copy has the value that a client gave it, which may read like an opening.
+        return None if headers else _OPENING.decode(value or b"")
     except (MalformedRecord, msgspec.DecodeError):
         return None
 

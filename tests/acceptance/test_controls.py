@@ -51,11 +51,14 @@ def test_a_purge_is_undone_once_by_the_command_that_it_has_shown(shared: Server)
     send(shared.url, "undone", [str(number) for number in range(900)], delay="1h")
     send(shared.url, "undone", ["soon"], delay="4s")
     wait_for(lambda: _topic(shared, "undone")["pending"], lambda pending: pending == 901)
+    assert run("undo", "undone", url=shared.url).out == "nothing can be undone\n"
     purged = run("purge", "undone", "--yes", url=shared.url)
+    listed = run("undo", "undone", url=shared.url).out.splitlines()
     command = purged.err.strip().partition(": delayline ")[2].split()
     undone, again = (run(*command, url=shared.url) for _ in range(2))
 
     assert (purged.out, command[:2]) == ("901 messages cancelled\n", ["undo", "undone"])
+    assert [row.split()[:2] for row in listed] == [["id", "of"], [command[2], "purge"]]
     assert (undone.out, again.out) == ("901 messages back\n", "0 messages back, 901 messages before\n")
     assert wait_for(lambda: _topic(shared, "undone")["pending"], lambda pending: pending >= 900) >= 900
     assert wait_delivered(shared, ["soon"], "undone") == ["soon"]

@@ -261,6 +261,11 @@ def where_something_was_purged(id: str) -> Iterator[httpx.Response]:
         yield ask(purged, id, f"?id={undo}")
         purged.clock.advance(DAY_MS + 1)
         yield ask(purged, id, f"?id={undo}")
+    if id == "listUndos":
+        purged = api(undo_ms=DAY_MS)
+        for _ in range(2):
+            ask(purged, "purgeTopic")
+        yield from (ask(purged, id, query) for query in ("", "?limit=1", "?before=x"))
 
 
 def with_an_idempotency_key(id: str) -> Iterator[httpx.Response]:

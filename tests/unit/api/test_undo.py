@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from api.reading import own_topic
 from delayline.buffer.outcome import Outcome
 from delayline.buffer.undo import encode_copy
 from delayline.names import Names
@@ -79,10 +80,11 @@ def test_a_bulk_cancel_without_copies_carries_no_id() -> None:
     assert headers(of, BUFFER, ID.shard.partition) == [None]
 
 
-def test_a_purge_that_has_ended_nothing_has_nothing_to_undo() -> None:
+def test_it_is_answered_also_where_an_owner_knows_of_nothing_that_has_ended() -> None:
+    """One that took the shard over between two commits of a purge counts its own only."""
     of = undoable()
     of.owners.decide = lambda: Resolution(Outcome.APPLIED, count=0)
-    assert purge(of)["undo"] is None
+    assert purge(of)["undo"]["id"] == "0.0"
 
 
 def test_what_was_kept_is_sent_to_the_partition_that_it_was_in_and_once() -> None:
@@ -125,6 +127,68 @@ def test_an_undo_that_is_none_is_refused(topic: str, id: str, status: int) -> No
     of.queue.ensure_topic("mails")
     purge(of)
     assert undo(of, id, topic).status_code == status
+
+
+def listed(of: Api, topic: str = "orders", **query: str) -> Any:
+    return of.get(f"/v1/topics/{topic}/undos", params=query).json()
+
+
+def ids(page: Any) -> list[str]:
+    return [one["id"] for one in page["undos"]]
+
+
+def test_what_can_be_undone_is_listed_also_if_nobody_has_got_the_answer() -> None:
+    of = undoable()
+    purge(of)
+    of.clock.advance(1000)
+    cancel(of)
+    day = "2026-01-01T00"
+    assert listed(of) == {
+        "undos": [
+            {"id": "0.1", "of": "cancel", "opened_at": f"{day}:00:01.000Z", "until": f"{day}:10:01.000Z"},
+            {"id": "0.0", "of": "purge", "opened_at": f"{day}:00:00.000Z", "until": f"{day}:10:00.000Z"},
+        ],
+        "next_before": None,
+    }
+
+
+def test_an_undo_is_listed_until_its_time_is_over() -> None:
+    of = undoable(undo_ms=24 * 60 * MINUTE_MS)
+    purge(of)
+    of.clock.advance(24 * 60 * MINUTE_MS)
+    assert ids(listed(of)) == ["0.0"]
+    of.clock.advance(1)
+    assert ids(listed(of)) == []
+
+
+def test_undos_of_other_topics_are_not_listed_nor_of_one_that_was_deleted() -> None:
+    of = undoable()
+    of.queue.ensure_topic("mails")
+    purge(of)
+    assert ids(listed(of, "mails")) == []
+    known = of.queue.topic
+    of.queue.topic = lambda name: known(name)._replace(topic_id=bytes(16)) if name == "orders" else known(name)
+    assert ids(listed(of)) == []
+
+
+def test_where_nothing_was_ever_purged_the_list_is_empty_and_of_no_topic_there_is_none() -> None:
+    of = undoable()
+    assert listed(of) == {"undos": [], "next_before": None}
+    assert of.get("/v1/topics/no/undos").status_code == 404
+
+
+def test_the_list_goes_on_in_pages_behind_what_is_no_undo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_topic, "LOOKED_MAX", 2)
+    of = undoable()
+    first, second = (purge(of)["undo"]["id"] for _ in range(2))
+    kept(of, second, 5)
+    page = listed(of, limit="1")
+    pages = [ids(page)]
+    while page["next_before"] is not None:
+        page = listed(of, limit="1", before=page["next_before"])
+        pages.append(ids(page))
+    assert pages.count([]) >= 2
+    assert [one for page in pages for one in page] == [second, first]
 
 
 def test_an_undo_needs_an_id() -> None:

@@ -10,7 +10,7 @@ import pytest
 from api import undoing
 from api.undoing import Opened, Purged
 from delayline.buffer.record import encode_control
-from delayline.buffer.undo import Copy, Mark, read_purged
+from delayline.buffer.undo import PURGE, Copy, Mark, read_purged
 from delayline.names import Names
 from delayline.records.message import Header
 from delayline.records.record import decode_body
@@ -38,7 +38,7 @@ class UndoScene:
         self.purged = Purged(self.bench.queue, self.bench.queue, self.bench.queue.claim, Names("delayline"))
 
     def open(self) -> Opened:
-        return self.purged.open("orders", 10 * MINUTE)
+        return self.purged.open("orders", PURGE, 10 * MINUTE)
 
     def purge(self) -> Opened:
         """All that waits."""

@@ -26,6 +26,7 @@ NEEDS = {
     "listActs": "admin",
     "listDeadLetters": "payload",
     "listMessages": "read",
+    "listUndos": "control",
     "pauseTopic": "control",
     "purgeTopic": "control",
     "readRecords": "payload",

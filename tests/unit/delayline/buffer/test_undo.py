@@ -5,6 +5,7 @@ import pytest
 from delayline.buffer.facts import MESSAGE, fact_of
 from delayline.buffer.record import Control, Message, Meta, decode_value, encode_control, encode_value, read
 from delayline.buffer.undo import (
+    PURGE,
     Copy,
     Mark,
     Opening,
@@ -72,10 +73,16 @@ def test_it_is_a_message_of_its_own_to_who_keeps_accounts() -> None:
 
 
 def test_each_kind_of_record_is_read_as_it_was_written() -> None:
-    opening = Opening(topic="orders", topic_id="00", undo_ms=1, ends={"0": 17})
+    opening = Opening(of=PURGE, topic="orders", topic_id="00", undo_ms=1, ends={"0": 17})
     bodies = (encode_opening(opening), encode_copy(value_of(), ID, 5, "0.1", None), encode_mark(Mark("0.1", 7)))
     assert [read_opening(body) for body in bodies] == [opening, None, None]
     assert [read_purged(body) for body in bodies] == [None, Copy("0.1", Shard("orders", "3")), Mark("0.1", 7)]
+
+
+def test_a_copy_of_a_message_that_reads_like_an_opening_is_none() -> None:
+    opening = encode_opening(Opening(of=PURGE, topic="orders", topic_id="00", undo_ms=1, ends={}))
+    value = b"\x00" + pack(split_directives(opening, frozenset()), NOW_MS)
+    assert read_opening(encode_copy(value, ID, 5, "0.1", None)) is None
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from delayline.buffer.undo import UNDO_MAX_MS
 from delayline.config import Settings, load_settings
 from delayline.errors import ConfigError
 
@@ -57,6 +58,13 @@ def test_a_rule_that_cannot_be_is_refused(tmp_path: Path, rule: dict[str, object
 def test_copies_for_an_undo_go_after_two_days_where_no_rule_names_them(tmp_path: Path) -> None:
     assert loaded(tmp_path, []).retention_for("delayline.purged").retention == 2 * 86_400_000
     assert loaded(tmp_path, []).retention_for("delayline.operators").retention is None
+
+
+def test_an_undo_is_possible_for_as_long_as_lists_of_undos_look_back(tmp_path: Path) -> None:
+    longest, longer = ({"DELAYLINE_HISTORY__UNDO": f"{ms}ms"} for ms in (UNDO_MAX_MS, UNDO_MAX_MS + 1))
+    assert loaded(tmp_path, [], **longest).history.undo == UNDO_MAX_MS
+    with pytest.raises(ConfigError, match=r"history\.undo"):
+        loaded(tmp_path, [], **longer)
 
 
 def test_on_kafka_the_brokers_keep_the_topics(tmp_path: Path) -> None:
