@@ -116,6 +116,17 @@ class Purged:
         found, positions = self._log.newest(before, limit, read, now_ms - UNDO_MAX_MS)
         return [stored.opened for stored in found], positions
 
+    def written(self, opened: Opened, since_ms: int, before: str | None) -> tuple[bool, Positions | None]:
+        """Whether a copy or a mark of this undo was written since then, as far as a page goes; and the positions
+        before which it goes on, None at its end. Raises TopicUnknown, QueueUnavailable."""
+
+        def read(_: str, record: LogRecord) -> _Listed | None:
+            found = read_purged(record.body)
+            return None if found is None or found.undo != opened.id else _Listed(opened, len(record.body))
+
+        found, positions = self._log.newest(before, 1, read, since_ms)
+        return bool(found), positions
+
     def restoring(self, opened: Opened) -> "Restoring":
         """Nothing is done yet."""
         return Restoring(self._client, self._log, self._names, self._claim, opened)

@@ -2,6 +2,7 @@
 /v1/topics/{topic}/undos: what can still be undone, for those who have not got the answer with the id.
 """
 
+from functools import partial
 from secrets import randbelow
 
 from fastapi import APIRouter
@@ -98,11 +99,25 @@ class UndoRoutes:
         if opened is None:
             raise Refusal(NOT_FOUND, f"{topic} has no undo {undo!r}")
         # What is thought to be gone must not come back.
-        if self._clock.now_ms() > opened.until_ms:
+        if await self._is_over(opened):
             raise Refusal(UNDO_OVER, f"undo {undo} was possible until {format_moment(opened.until_ms)}")
         if await self._topics.ask(lambda: self._purged.is_of_another(opened)):
             raise Refusal(UNDO_OVER, f"{topic} was deleted and made again since")
         return opened
+
+    async def _is_over(self, opened: Opened) -> bool:
+        """Its time begins anew with each message that it is about: a shard without an owner cancels late, and an undo
+        whose process dies would leave the rest behind."""
+        now_ms, before = self._clock.now_ms(), None
+        since_ms = now_ms - opened.opening.undo_ms
+        is_going_on = opened.opened_at_ms >= since_ms
+        while not is_going_on:
+            look = partial(self._purged.written, opened, since_ms, before)
+            is_going_on, positions = await self._topics.ask(look)
+            if positions is None:
+                break
+            before = str(positions)
+        return not is_going_on
 
     async def _undone(self, request: Request, opened: Opened) -> UndoneOut:
         """Chunk by chunk: it ends where the client has hung up, and goes on when it is asked for again."""

@@ -5,7 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
+from api import undoing
 from api.reading import own_topic
+from api.undoing import Purged
 from delayline.buffer.outcome import Outcome
 from delayline.buffer.undo import encode_copy
 from delayline.names import Names
@@ -102,12 +104,41 @@ def test_what_was_kept_is_sent_to_the_partition_that_it_was_in_and_once() -> Non
 
 def test_its_time_ends_by_the_clock_of_the_queue() -> None:
     of = undoable()
+    first, second = (purge(of)["undo"]["id"] for _ in range(2))
+    kept(of, first)
+    kept(of, second)
+    of.clock.advance(10 * MINUTE_MS)
+    assert undo(of, first).json()["restored"] == 1
+    of.clock.advance(1)
+    assert problem(undo(of, second)) == (410, "undo-over")
+
+
+def test_its_time_begins_anew_where_a_shard_cancels_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_topic, "LOOKED_MAX", 2)
+    of = undoable()
     id = purge(of)["undo"]["id"]
+    of.clock.advance(20 * MINUTE_MS)
     kept(of, id)
+    kept(of, "0.77", 5)
     of.clock.advance(10 * MINUTE_MS)
     assert undo(of, id).json()["restored"] == 1
-    of.clock.advance(1)
-    assert problem(undo(of, id)) == (410, "undo-over")
+
+
+def test_an_undo_that_has_begun_in_time_can_be_finished_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(undoing, "CHUNK", 2)
+    of = undoable()
+    id = purge(of)["undo"]["id"]
+    kept(of, id, 3)
+    of.clock.advance(10 * MINUTE_MS)
+    purged = Purged(of.queue, of.queue, of.queue.claim, Names("delayline"))
+    opened = purged.find("orders", id)
+    assert opened is not None
+    begun = purged.restoring(opened)
+    while not begun.back:
+        begun.step()
+    of.clock.advance(10 * MINUTE_MS)
+    answer = undo(of, id).json()
+    assert (answer["restored"], answer["restored_before"]) == (1, 2)
 
 
 def test_a_topic_that_was_deleted_and_made_again_gets_nothing_back() -> None:
