@@ -266,13 +266,26 @@ def test_a_purge_is_undone_by_a_button_that_goes_when_its_time_is_over(
         page.get_by_role("button", name="Purge the topic").click()
 
     purge()
-    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Undo the purge of")).to_have_count(1)
+    page.get_by_role("button", name="Undo", exact=True).click()
     expect(page.locator(".toast").last).to_contain_text(f"3 messages are back in {topic}.")
     expect(page.get_by_role("button", name="Undo")).to_have_count(0)
     expect(page.get_by_role("table", name="Next messages").locator("> tbody > tr")).to_have_count(3)
     purge()
-    expect(page.get_by_role("button", name="Undo")).to_have_count(1)
+    expect(page.get_by_role("button", name="Undo")).to_have_count(2)
     page.clock.fast_forward("10:01")
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+
+
+def test_a_purge_that_no_answer_came_to_is_undone_on_the_page_of_its_topic(
+    open_page: OpenPage, server: Server, send: Send, topic: str
+) -> None:
+    for _ in range(3):
+        send("x", delay="1h")
+    HTTP.post(f"{server.url}/v1/topics/{topic}:purge").raise_for_status()
+    page = open_page(f"#/topics/{topic}")
+    page.get_by_role("button", name="Undo the purge of").click()
+    expect(page.locator(".toast").last).to_contain_text(f"3 messages are back in {topic}.")
     expect(page.get_by_role("button", name="Undo")).to_have_count(0)
 
 

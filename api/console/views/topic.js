@@ -9,7 +9,7 @@ import { field, input, valueOf } from "../forms.js";
 import { histogram, SPANS, spanQuery } from "../histogram.js";
 import { action, badge, broken, empty, figures, incomplete, keyText, loading, messageLink, problemBox, shardName, shortened, table } from "../parts.js";
 import { Lateness, optional, readTopic, topicPath } from "../shapes.js";
-import { undoButton } from "../undo.js";
+import { undoButton, Undos } from "../undo.js";
 import { isLate, latenessText, stalls, stateOf } from "./topics.js";
 
 const NEXT = 10;
@@ -18,6 +18,7 @@ const NEWEST = 10;
 export function topicView(context, name) {
   const { offer } = context;
   const lateness = new Lateness();
+  const undos = new Undos(name, context);
   const parts = Object.fromEntries(["state", "actions", "head", "chart", "shards", "next", "newest"].map((part) => [part, h("div", { class: part })]));
   show(parts.head, loading("the topic"));
   let span = "24 h";
@@ -26,14 +27,14 @@ export function topicView(context, name) {
   const readNewest = optional((signal) => get(topicPath(name, "/records"), { limit: NEWEST }, signal));
   const view = {
     title: name,
-    element: frame(name, parts, spans(span, async (chosen) => {
+    element: frame(name, { ...parts, undos: undos.place }, spans(span, async (chosen) => {
       span = chosen;
       await context.refresh();
     })),
     async refresh(signal) {
       const topic = await readTopic(name, offer, signal);
       show(parts.state, stateOf(topic));
-      show(parts.actions, buttons(topic, context));
+      show(parts.actions, buttons(topic, context, undos));
       show(parts.head, incomplete(topic), stalls([topic]), unheeded(topic), overview(topic, lateness));
       show(parts.shards, shards(topic));
       const [chart, next, newest] = await Promise.all([
@@ -46,6 +47,7 @@ export function topicView(context, name) {
       show(parts.next, next.problem ? problemBox(next.problem) : waiting(next.value));
       show(parts.newest, newest.problem ? problemBox(newest.problem) : records(newest.value.records));
       show(parts.head, incomplete(topic), stalls([topic]), unheeded(topic), overview(topic, lateness));
+      await undos.renew(signal);
       return topic;
     },
   };
@@ -61,6 +63,7 @@ function frame(name, parts, chooser) {
       h("div", null, h("div", { class: "crumb" }, "Topic ", parts.state), h("h1", { tabindex: "-1" }, broken(name))),
       parts.actions),
     parts.head,
+    parts.undos,
     part("When it is due", chooser, parts.chart),
     part("Next", h("a", { href: `#/messages?topic=${named}` }, "All that wait"), parts.next),
     part("Shards", null, parts.shards),
@@ -146,9 +149,11 @@ function valueText({ value, value_base64: base64 }) {
   return shortened(value ?? (base64 === undefined ? UNKNOWN : `base64 ${base64}`), 120);
 }
 
-function buttons(topic, { offer, info, refresh }) {
+function buttons(topic, { offer, info, refresh }, undos) {
   const act = async (asking) => {
-    if (await asking) await refresh();
+    const isDone = await asking;
+    undos.forget(); // a purge may have been done without an answer
+    if (isDone) await refresh();
   };
   const has = (name) => offer.has(`POST /v1/topics/{}:${name}`);
   return h("div", { class: "buttons" },
