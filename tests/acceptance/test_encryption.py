@@ -1,5 +1,6 @@
 """With a key in the settings no file of `data_dir` shows what messages hold; without the key nothing is given up."""
 
+import json
 import os
 import shutil
 from base64 import b64encode
@@ -133,7 +134,9 @@ def contents(data: Path) -> dict[str, Seen]:
     ],
     ids=["none", "wrong", "both wrong"],
 )
-@pytest.mark.parametrize("command", [("serve",), ("serve", "--accept-loss"), ("scrub",), ("data", "encrypt")])
+@pytest.mark.parametrize(
+    "command", [("serve",), ("serve", "--accept-loss"), ("scrub",), ("data", "encrypt"), ("config", "check")]
+)
 def test_without_the_key_each_command_refuses_and_changes_nothing(
     stopped: Path, command: tuple[str, ...], keys: dict[str, str], why: str
 ) -> None:
@@ -146,6 +149,32 @@ def test_without_the_key_each_command_refuses_and_changes_nothing(
     assert contents(stopped) == before
 
 
+def looked_at(data: Path, **keys: str) -> tuple[str, str]:
+    """What the doctor finds of the encryption: level and detail."""
+    ran = run("doctor", "--json", data_dir=str(data), api__port="0", store__disk_free_min="1MiB", **keys)
+    (found,) = [one for one in json.loads(ran.out)["findings"] if one["check"] == "encryption"]
+    assert (ran.code == 1) == (found["level"] == "fail")
+    return found["level"], found["detail"]
+
+
+def test_the_doctor_looks_at_the_key_as_a_start_does(stopped: Path) -> None:
+    before = contents(stopped)
+    assert looked_at(stopped, store__encryption_key=KEY)[0] == "ok"
+    assert "set the key" in looked_at(stopped)[1]
+    assert "it is not the key of" in looked_at(stopped, store__encryption_key=WRONG)[1]
+    assert contents(stopped) == before
+    (stopped / "encryption.json").unlink()
+    assert looked_at(stopped, store__encryption_key=KEY)[0] == "fail"
+    assert looked_at(stopped.with_name("none")) == ("ok", "off: store.encryption_key is not set")
+
+
+def test_what_is_encrypted_already_is_left_as_it_is(stopped: Path) -> None:
+    before = contents(stopped)
+    ran = run("data", "encrypt", data_dir=str(stopped), store__encryption_key=KEY)
+    assert (ran.code, ran.out) == (0, "nothing to do: what is there is encrypted\n")
+    assert contents(stopped) == before
+
+
 def test_where_the_file_of_the_data_key_is_gone_nothing_is_given_up(stopped: Path) -> None:
     file = (stopped / "encryption.json").rename(stopped.with_name("kept"))
     before = contents(stopped)
@@ -153,7 +182,8 @@ def test_where_the_file_of_the_data_key_is_gone_nothing_is_given_up(stopped: Pat
         for command in (("serve",), ("serve", "--accept-loss"), ("data", "encrypt")):
             ran = run(*command, data_dir=str(stopped), api__port="0", **key)
             assert ran.code in (1, 2), ran.err
-            assert "encrypt" in ran.err
+            assert "put it back" in ran.err or "put back encryption.json" in ran.err or "set the key" in ran.err
+            assert "`delayline data encrypt`" not in ran.err
             assert contents(stopped) == before
     file.rename(stopped / "encryption.json")
     ran = run("scrub", data_dir=str(stopped), store__encryption_key=KEY)
@@ -185,8 +215,10 @@ def test_plain_data_is_refused_and_encrypted_by_a_command(make_server: MakeServe
     server.stop()
     server.settings["store__encryption_key"] = KEY
     before = contents(server.data_dir)
-    refused = run("serve", data_dir=str(server.data_dir), api__port="0", store__encryption_key=KEY)
-    assert (refused.code, "`delayline data encrypt`" in refused.err) == (2, True)
+    for command in ("serve", "scrub"):
+        refused = run(command, data_dir=str(server.data_dir), api__port="0", store__encryption_key=KEY)
+        assert (refused.code, "`delayline data encrypt`" in refused.err) == (2, True)
+    assert looked_at(server.data_dir, store__encryption_key=KEY)[0] == "fail"
     assert contents(server.data_dir) == before
     ran = run("data", "encrypt", data_dir=str(server.data_dir), store__encryption_key=KEY)
     assert (ran.code, "records encrypted" in ran.out, "time index deleted" in ran.out) == (0, True, True)
