@@ -36,11 +36,13 @@ def encrypt(config: ConfigPath = None, data_dir: DataDir = None) -> None:
     """
     from cli.data_dir import make_private
     from delayline.process import logs
+    from delayline.process.dumps import forbid_dumps
     from store.rocks import discard_plain
 
     settings = read_settings(config, {"data_dir": data_dir})
     logs.configure(settings.log.format, settings.log.level)
     make_private()
+    forbid_dumps(unless=settings.process.memory_dumps)
     if not settings.store.encryption_keys[0]:
         raise ConfigError("store.encryption_key: set the key to encrypt with (`openssl rand -base64 32`).")
     known = _known(settings)

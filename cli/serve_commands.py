@@ -128,8 +128,7 @@ def run_process(
     from delayline.process.watched import Watcher
 
     logs.configure(settings.log.format, settings.log.level)
-    if not settings.process.memory_dumps:
-        forbid_dumps()
+    forbid_dumps(unless=settings.process.memory_dumps)
     host, is_api = address.host, address.setting == "api.port"
     with Watcher() as watcher:
         for_metrics = metrics_tls(settings, watcher)

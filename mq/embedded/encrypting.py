@@ -36,8 +36,8 @@ def encrypt_queue(
     free_bytes: Callable[[Path], int],
 ) -> int | None:
     """How many records were encrypted, with the data key `known`, or else with one that is made once the queue is
-    known to be whole; None where all of it was already. Raises QueueLocked, QueueFormat (also: it was begun with another data key), QueueDamaged (it is
-    not whole), QueueUnavailable (also: the disk lacks room)."""
+    known to be whole; None where all of it was already. Raises QueueLocked, QueueFormat (also: it was begun with
+    another data key), QueueDamaged (it is not whole), QueueUnavailable (also: the disk lacks room)."""
     ours = Folder(folder, namespace, to_encrypt=True)
     with closing(ours):
         ours.refuse_other_key(known)

@@ -10,7 +10,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from rocksdict import Rdict
 
+from store.keys import RECORD_BYTES
 from tests.acceptance.asking import HTTP, delivered, numbers, run, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
 from tests.acceptance.seen import Seen, seen
@@ -239,6 +241,28 @@ def test_a_flipped_bit_in_a_table_is_damage_as_ever(stopped: Path) -> None:
     ran = run("scrub", data_dir=str(stopped), store__encryption_key=KEY)
     assert ran.code == 3
     assert "damaged" in ran.out
+
+
+def altered(rocksdb: Path, is_record: Callable[[bytes], bool]) -> None:
+    """A bit of a record's value flipped by another hand, which makes RocksDB's checksums anew."""
+    db = Rdict(str(rocksdb))
+    key, value = next((key, value) for key, value in db.items() if is_record(key))
+    db[key] = value[:-1] + bytes((value[-1] ^ 1,))
+    db.close()
+
+
+def test_an_altered_value_of_the_index_ends_the_start_with_a_sentence_and_the_next_one_rebuilds(
+    stopped: Path, make_server: MakeServer
+) -> None:
+    altered(stopped / "index" / "rocksdb", lambda key: len(key) == RECORD_BYTES and key[:4] != bytes(4))
+    ran = run("serve", data_dir=str(stopped), api__port="0", store__encryption_key=KEY)
+    assert ran.code == 1
+    assert "the next start rebuilds the time index" in ran.err.splitlines()[-1]
+    assert "Traceback" not in ran.err
+    server = make_server(store__encryption_key=KEY)
+    server.start()
+    server.wait_ready()
+    assert [value for _, value in waiting(server)] == numbers(20)
 
 
 def test_the_command_needs_a_key_and_a_queue(tmp_path: Path) -> None:
