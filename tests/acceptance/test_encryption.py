@@ -7,11 +7,13 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rocksdict import Rdict
 
+from mq.embedded.examine import look
+from mq.embedded.stored import KEY as KEY_OF_ENTRY
 from store.keys import RECORD_BYTES
 from tests.acceptance.asking import HTTP, delivered, numbers, run, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
@@ -243,7 +245,7 @@ def test_a_flipped_bit_in_a_table_is_damage_as_ever(stopped: Path) -> None:
     assert "damaged" in ran.out
 
 
-def altered(rocksdb: Path, is_record: Callable[[bytes], bool]) -> None:
+def altered(rocksdb: Path, is_record: Callable[[Any], bool]) -> None:
     """A bit of a record's value flipped by another hand, which makes RocksDB's checksums anew."""
     db = Rdict(str(rocksdb))
     key, value = next((key, value) for key, value in db.items() if is_record(key))
@@ -263,6 +265,42 @@ def test_an_altered_value_of_the_index_ends_the_start_with_a_sentence_and_the_ne
     server.start()
     server.wait_ready()
     assert [value for _, value in waiting(server)] == numbers(20)
+
+
+def test_an_altered_record_of_the_queue_stalls_its_shard_alone_until_it_is_skipped(
+    stopped: Path, make_server: MakeServer
+) -> None:
+    shutil.rmtree(stopped / "index")
+    (buffer,) = buffers(stopped / "queue" / "log", "orders")
+    altered(stopped / "queue" / "log", lambda key: KEY_OF_ENTRY.unpack(key)[:2] == (buffer, 0))
+    server = make_server(store__encryption_key=KEY)
+    server.start()
+    server.wait_alive()
+    found = wait_for(lambda: shards(server), lambda now: all(one["state"] != "catching-up" for one in now))
+    assert [one["state"] for one in found] == ["stalled", "running", "running", "running"]
+    assert found[0]["stalled"]["reason"] == "unreadable_log"
+    assert HTTP.get(f"{server.url}/readyz").status_code == 503
+    assert (len(waiting(server)), sum(one["pending"] for one in found)) == (15, 15)
+    last = str(found[0]["next_offset"] - 1)
+    ran = run("shard", "skip", "orders", "0", "--offset", last, "--yes", "--to-dead", "--url", server.url)
+    assert ran.code == 0, ran.err
+    wait_for(lambda: shards(server)[0]["state"], lambda state: state == "running")
+    server.stop()
+    server.start()
+    server.wait_ready()
+    assert len(waiting(server)) == 15
+    send(server.url, "orders", ["more"], delay="1ms")
+    wait_delivered(server, ["more"])
+
+
+def shards(server: Server) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = HTTP.get(f"{server.url}/v1/topics/orders").raise_for_status().json()["shards"]
+    return found
+
+
+def buffers(log: Path, topic: str) -> list[int]:
+    """The number of the topic's buffer in the log."""
+    return [one.number for one in look(log).topics if one.name.endswith(f".buffer.{topic}")]
 
 
 def test_the_command_needs_a_key_and_a_queue(tmp_path: Path) -> None:
