@@ -59,13 +59,15 @@ class LoginRoutes:
         return _to(url.encode(), LOGIN.set(request.scope, cookie, PENDING_MS // 1000))
 
     async def callback(self, request: Request) -> Response:
-        """Each one may ask the provider: an address has as few tries as with keys that are wrong."""
+        """Each login that was begun here may ask the provider: an address has as few tries as with keys that are
+        wrong. What never began here asks nothing, and costs no try: a page of another site could use them up."""
         query = Query(request, others=True)
         returned = Returned(*map(query.text, Returned._fields))
         address: str = request.scope["delayline.address"]
-        self._attempts.take(address)
         try:
-            answer = self._begun(request, await self._logins.finish(self._pending(request), returned))
+            pending = self._logins.begun(self._pending(request), returned.state)
+            self._attempts.take(address)
+            answer = self._begun(request, await self._logins.finish(pending, returned))
         except Refusal as refusal:
             return self._failed(request, refusal)
         self._attempts.give_back(address)
