@@ -66,20 +66,23 @@ class LoginRoutes:
         address: str = request.scope["delayline.address"]
         try:
             pending = self._logins.begun(self._pending(request), returned.state)
+        except Refusal as refusal:
+            return self._failed(request, refusal)
+        try:
             self._attempts.take(address)
             answer = self._begun(request, await self._logins.finish(pending, returned))
         except Refusal as refusal:
-            return self._failed(request, refusal)
+            return self._failed(request, refusal, LOGIN.cleared(request.scope))
         self._attempts.give_back(address)
         return answer
 
-    def _failed(self, request: Request, refusal: Refusal) -> Response:
-        """People get back to the page on which to log in; the log has the reason. Raises the refusal for programs."""
+    def _failed(self, request: Request, refusal: Refusal, *more: RawHeader) -> Response:
+        """People get back to the page on which to log in; the log has the reason. The cookie of another login, as of
+        another tab, stays. Raises the refusal for programs."""
         _log.info("login refused", error=refusal.detail, request_id=request.scope["delayline.request_id"])
-        cleared = LOGIN.cleared(request.scope)
         if b"text/html" in request.scope["delayline.headers"].get(b"accept", b""):
-            return _to(_FAILED, cleared)
-        refusal.headers = (*refusal.headers, *_GUARDS, cleared)
+            return _to(_FAILED, *more)
+        refusal.headers = (*refusal.headers, *_GUARDS, *more)
         raise refusal
 
     def _begun(self, request: Request, identity: Identity) -> Response:
