@@ -185,7 +185,10 @@ class SendRoutes:
         self._quotas.check(account, draft.directives, now_ms)
         await self._admission.refused(topic, {0: draft}, account, atomic=True)
         target = await self._quotas.target(account, topic, [draft])
-        store = partial(self._store_single, request, target, draft, self._sender.place(target, draft), mode)
+        append = self._sender.place(target, draft)
+        if not draft.replaces:  # as most: it pays nothing for what others are
+            return await self._store_single(request, target, draft, append, mode)
+        store = partial(self._store_single, request, target, draft, append, mode)
         return await written_down(request, SEND, topic, (draft,), store)
 
     async def _store_single(

@@ -25,8 +25,8 @@ async def written_down(
     drafts: Iterable[Draft],
     store: Callable[[], Awaitable[Response]],
 ) -> Response:
-    """The answer of `store`, written down where one of the drafts may end another message. Hot: once per send.
-    Raises Refusal (503) where that cannot be written down; nothing is stored then."""
+    """The answer of `store`, written down where one of the drafts may end another message. Raises Refusal (503) where
+    that cannot be written down; nothing is stored then."""
     own_ids = [draft.own_id for draft in drafts if draft.replaces]
     log: ActLog | None = request.scope.get(ACT_LOG)
     if not own_ids or log is None:
