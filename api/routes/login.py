@@ -60,7 +60,9 @@ class LoginRoutes:
 
     async def callback(self, request: Request) -> Response:
         """Each login that was begun here may ask the provider: an address has as few tries as with keys that are
-        wrong. What never began here asks nothing, and costs no try: a page of another site could use them up."""
+        wrong. Many may log in at once behind one address, so a try is spent when it has failed; `EXCHANGES_MAX`
+        bounds those under way. What never began here asks nothing, and costs no try: a page of another site could
+        use them up."""
         query = Query(request, others=True)
         returned = Returned(*map(query.text, Returned._fields))
         address: str = request.scope["delayline.address"]
@@ -69,12 +71,12 @@ class LoginRoutes:
         except Refusal as refusal:
             return self._failed(request, refusal)
         try:
-            self._attempts.take(address)
-            answer = self._begun(request, await self._logins.finish(pending, returned))
+            self._attempts.check(address)
+            return self._begun(request, await self._logins.finish(pending, returned))
         except Refusal as refusal:
+            if refusal.status == 401:
+                self._attempts.spend(address)
             return self._failed(request, refusal, LOGIN.cleared(request.scope))
-        self._attempts.give_back(address)
-        return answer
 
     def _failed(self, request: Request, refusal: Refusal, *more: RawHeader) -> Response:
         """People get back to the page on which to log in; the log has the reason. The cookie of another login, as of

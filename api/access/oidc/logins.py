@@ -33,7 +33,7 @@ from delayline.clock import Clock
 PENDING_MS = 600_000
 """From the beginning of a login to its end."""
 USED_MAX = 10_000
-EXCHANGES_MAX = 16
+EXCHANGES_MAX = 64
 """Codes that are being exchanged at once."""
 
 _PENDING = re.compile(rb"(1\.([A-Za-z0-9_-]{22})\.([0-9]{1,15}))\.([A-Za-z0-9_-]{43})")
