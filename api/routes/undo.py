@@ -1,5 +1,7 @@
 """POST /v1/topics/{topic}:undo: brings back what a purge, or a cancel of many, has ended not long ago."""
 
+from secrets import randbelow
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +18,10 @@ from api.undoing import Opened, Purged
 from delayline.access.acts import Act
 from delayline.times import format_moment
 from mq.errors import ClaimLost
+
+AGAIN_S = 8
+"""Two clients that ask again after a while of their own leave each other time: a claim ends the one before, so with
+the same pause neither might get on."""
 
 _ID = Text("id", "The undo, as the purge or the cancel answered it", example="0.17")
 _UNDO = Endpoint(
@@ -78,7 +84,7 @@ class UndoRoutes:
                     break
         except ClaimLost as error:
             detail = "another process carries out an undo; asked again, this one goes on where it is"
-            raise Refusal(NOT_READY, detail) from error
+            raise Refusal(NOT_READY, detail, retry_after_s=1 + randbelow(AGAIN_S)) from error
         finally:
             await self._topics.ask(restoring.close)
         return UndoneOut(opened.opening.topic, opened.id, restoring.back, restoring.before)

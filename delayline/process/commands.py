@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from delayline.clock import Clock, SystemClock
-from delayline.printable import printable
+from delayline.process.printable import printable
 
 COMPLAINT_CHARS_MAX = 300
 """What is shown of a command's standard error: the end of it, on one line."""

@@ -4,6 +4,7 @@ Python's ssl module hands a verified certificate over as a dict, and none that w
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ _KEYWORDS = {
 """The types with a short name in RFC 4514, 3; others keep OpenSSL's long name, or their OID. No long name is one of
 these, so two types never have the same."""
 
-_ESCAPED = frozenset('"+,;<>\\')
+_ESCAPED = re.compile(r'["+,;<>\\]|\A[ #]| \Z')
 
 Rdn = Sequence[tuple[str, str]]
 """Types and values that belong together; mostly one."""
@@ -62,16 +63,11 @@ def _pair(pair: tuple[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """RFC 4514, 2.4; also what is not printable, which would deceive a reader of logs."""
-    text = "".join(map(_escaped_character, value))
-    if text.startswith((" ", "#")):
-        text = f"\\{text}"
-    if text.endswith(" ") and value != " ":
-        text = f"{text[:-1]}\\ "
-    return text
+    """RFC 4514, 2.4. Of its two ways to escape this takes digits: the end of a pattern, `,O=Acme`, must not match a
+    comma inside a value. Also what is not printable is escaped, which would deceive a reader of logs."""
+    escaped = _ESCAPED.sub(lambda found: _digits(found[0]), value)
+    return "".join(one if one.isprintable() else _digits(one) for one in escaped)
 
 
-def _escaped_character(character: str) -> str:
-    if character in _ESCAPED:
-        return f"\\{character}"
-    return character if character.isprintable() else "".join(f"\\{byte:02x}" for byte in character.encode())
+def _digits(character: str) -> str:
+    return "".join(f"\\{byte:02x}" for byte in character.encode())

@@ -23,7 +23,7 @@ CERTAIN_S = -2.5, 2.0
 """And some of them, so that both answers are given however busy it is."""
 CERTAIN = 0.1
 PATIENCE_S = 120.0
-CONNECTIONS = httpx.Limits(max_connections=900)
+CONNECTIONS = httpx.Limits(max_connections=500)  # one address gets 512 of a server's
 """While a shard has no owner, cancels wait ten seconds for it; the API takes 1024 requests at a time."""
 CLOCK = SystemClock()
 

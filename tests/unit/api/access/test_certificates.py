@@ -152,11 +152,11 @@ def test_what_a_subject_is_can_be_read_from_its_name_so_no_two_have_the_same(sub
             [[("countryName", "DE")], [("organizationName", "Acme")], [("commonName", "orders")]],
             "CN=orders,O=Acme,C=DE",
         ),
-        ([[("organizationName", "Acme")], [("commonName", "orders,O=Other")]], r"CN=orders\,O=Other,O=Acme"),
-        ([[("commonName", 'a"b+c;d<e>f\\g=h')]], r"CN=a\"b\+c\;d\<e\>f\\g=h"),
-        ([[("commonName", " #x ")]], r"CN=\ #x\ "),
-        ([[("commonName", "#x")]], r"CN=\#x"),
-        ([[("commonName", " ")]], r"CN=\ "),
+        ([[("organizationName", "Acme")], [("commonName", "orders,O=Other")]], r"CN=orders\2cO=Other,O=Acme"),
+        ([[("commonName", 'a"b+c;d<e>f\\g=h')]], r"CN=a\22b\2bc\3bd\3ce\3ef\5cg=h"),
+        ([[("commonName", " #x ")]], r"CN=\20#x\20"),
+        ([[("commonName", "#x")]], r"CN=\23x"),
+        ([[("commonName", " ")]], r"CN=\20"),
         ([[("commonName", "a\0b\n")]], r"CN=a\00b\0a"),
         ([[("commonName", "a"), ("userId", "7")]], "CN=a+UID=7"),
         ([[("commonName", "Müller")]], "CN=Müller"),
@@ -164,6 +164,15 @@ def test_what_a_subject_is_can_be_read_from_its_name_so_no_two_have_the_same(sub
 )
 def test_a_subject_is_written_as_rfc_4514_has_it(subject: Any, text: str) -> None:
     assert rfc4514(subject) == text
+
+
+@given(Subjects)
+@settings(max_examples=examples(400))
+@example(((("organizationName", "Evil,O=Acme"),), (("commonName", "x"),)))
+@example(((("commonName", "orders,O=Acme"),),))
+def test_the_end_of_a_pattern_matches_whole_parts_of_a_subject_alone(subject: Any) -> None:
+    ends_so = f",{rfc4514(subject)}".endswith(",O=Acme")
+    assert ends_so is (subject[0] == (("organizationName", "Acme"),))
 
 
 @pytest.mark.parametrize("naming", ["subject", "uri"])
