@@ -77,7 +77,7 @@ _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operat
 THREADS_MAX = 8
 """For questions to the queue that block: topics, pages. They wait for disks and sockets, not for cores."""
 
-LOGINS_AT_ONCE = 4
+LOGINS_AT_ONCE = 16
 """Threads that ask the identity provider for what a code stands for."""
 
 TOPICS_REMEMBERED = 1024

@@ -62,5 +62,17 @@ def _rows(lines: Sequence[dict[str, Any]]) -> Iterator[list[Any]]:
         elif line["act"] in answered:
             continue
         status = {"asked": UNANSWERED, "noticed": "noticed"}.get(line["event"], line.get("status"))
-        detail = line.get("detail") or line.get("body") or line.get("query") or ""
-        yield [line["at"], line["principal"] or "", line["operation"], line["topic"] or "", str(status), detail]
+        yield [
+            line["at"],
+            line["principal"] or "",
+            line["operation"],
+            line["topic"] or "",
+            str(status),
+            _detail(line),
+        ]
+
+
+def _detail(line: dict[str, Any]) -> str:
+    if left_out := line.get("left_out"):
+        return f"{left_out} more were refused"
+    return str(line.get("detail") or line.get("body") or line.get("query") or "")

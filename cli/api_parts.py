@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -72,10 +72,11 @@ def services(
 def acts(settings: Settings, queue: Queue, clock: Clock, registry: CollectorRegistry) -> Iterator[ActLog | None]:
     """Where who did what is written down; None where it is not. Raises ConfigError."""
     path, stores = settings.access.act_log, list[ActStore]()
-    with ThreadPoolExecutor(1, thread_name_prefix="acts") as threads:
+    with ExitStack() as stack:
         if path is not None:
-            stores.append(ActFile(path))
+            stores.append(stack.enter_context(closing(ActFile(path))))
         if settings.keeps_acts:
+            threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="acts"))
             stores.append(ActTopic(queue, queue, Names(settings.namespace).operators, threads))
         yield ActLog(stores, clock, registry) if stores else None
 

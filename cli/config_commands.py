@@ -40,10 +40,7 @@ def check(config: ConfigPath = None) -> None:
             _check_access(settings, settings.access.rules)
         _check_quotas(settings, settings.access.rules)
     _check_certificates(settings)
-    if settings.store.encryption_keys[0]:
-        from cli.queues import data_key_of
-
-        data_key_of(settings)
+    _check_data_key(settings)
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
     if settings.mq.kind == "rocketmq":
@@ -86,6 +83,13 @@ def _check_certificates(settings: "Settings") -> None:
 
     for read in (api_tls, metrics_tls, answering_tls, asking_tls):
         read(settings, Watcher())
+
+
+def _check_data_key(settings: "Settings") -> None:
+    """Raises ConfigError, QueueFormat."""
+    from cli.queues import check_data_key
+
+    check_data_key(settings)
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

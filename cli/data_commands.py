@@ -32,25 +32,36 @@ def encrypt(config: ConfigPath = None, data_dir: DataDir = None) -> None:
     """Encrypt the data in data_dir with store.encryption_key. The server must be stopped.
 
     The embedded queue is written anew; the time index is deleted, and rebuilt at the next start. After it was broken
-    off, the same command goes on. Exit codes: 0 done, 1 failed, 2 usage, 3 the queue is damaged.
+    off, the same command goes on. Exit codes: 0 done, or nothing to do, 1 failed, 2 usage, 3 the queue is damaged.
     """
     from cli.data_dir import make_private
-    from cli.queues import data_key_of
     from delayline.process import logs
+    from delayline.process.dumps import forbid_dumps
     from store.rocks import discard_plain
 
     settings = read_settings(config, {"data_dir": data_dir})
     logs.configure(settings.log.format, settings.log.level)
     make_private()
+    forbid_dumps(unless=settings.process.memory_dumps)
     if not settings.store.encryption_keys[0]:
         raise ConfigError("store.encryption_key: set the key to encrypt with (`openssl rand -base64 32`).")
-    known = data_key_of(settings)
-    if settings.mq.kind == "embedded":
-        typer.echo(f"{counted(_encrypt_queue(settings, known), 'record')} encrypted")
-    data_key = data_key_of(settings) or _made(settings)
-    if discard_plain(settings.data_dir / "index", data_key):
+    known = _known(settings)
+    records = _encrypt_queue(settings, known) if settings.mq.kind == "embedded" else None
+    if records is not None:
+        typer.echo(f"{counted(records, 'record')} encrypted")
+    deleted = discard_plain(settings.data_dir / "index", _known(settings) or _made(settings))
+    if deleted:
         typer.echo("time index deleted: it is rebuilt from the queue at the next start")
+    if records is None and not deleted:
+        typer.echo("nothing to do: what is there is encrypted")
     _warn_of_plain_copies(settings.data_dir)
+
+
+def _known(settings: "Settings") -> "DataKey | None":
+    """The data key, of data that need not be encrypted yet."""
+    from delayline.encryption.data_key import find_data_key
+
+    return find_data_key(settings.data_dir, *settings.store.encryption_keys)
 
 
 def _made(settings: "Settings") -> "DataKey":
@@ -59,7 +70,7 @@ def _made(settings: "Settings") -> "DataKey":
     return make_data_key(settings.data_dir, settings.store.encryption_keys[0])
 
 
-def _encrypt_queue(settings: "Settings", known: "DataKey | None") -> int:
+def _encrypt_queue(settings: "Settings", known: "DataKey | None") -> int | None:
     from cli.data_dir import SECOND_MARK, IndexWitness
     from mq.embedded.encrypting import encrypt_queue
     from mq.embedded.log import disk_free_bytes

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from delayline.encryption.data_key import FILE, DataKey
+from delayline.encryption.data_key import FILE, DataKey, Stored
 from delayline.process import logs
 from delayline.records.message import Shard
+from mq.embedded.folder import data_key_id_of
 from mq.embedded.verify import BufferEnd
 from mq.errors import QueueDamaged
 from store.errors import StoreDamaged
@@ -49,10 +50,13 @@ def keep_private(data_dir: Path) -> None:
         )
 
 
-def has_data(data_dir: Path) -> bool:
-    """Whether a queue or an index has written anything there."""
+def stored_in(data_dir: Path) -> Stored:
+    """What a queue or an index has written there."""
+    if data_key_id_of(data_dir / "queue"):
+        return Stored.ENCRYPTED
     folders = (data_dir / "queue" / "log", data_dir / "index" / "rocksdb")
-    return any(next(folder.glob("*"), None) is not None for folder in folders)
+    written = any(next(folder.glob("*"), None) is not None for folder in folders)
+    return Stored.DATA if written else Stored.NOTHING
 
 
 def _tree(path: Path) -> Iterator[Path]:

@@ -30,6 +30,7 @@ from cli.schedule_options import (
     schedule_of,
 )
 from cli.tables import distance, show_fields, show_json, when
+from delayline.process.printable import printable
 from delayline.times import parse_moment_ms
 
 TOPIC_WAIT_S = 0.5
@@ -219,13 +220,12 @@ def _print_record(record: dict[str, Any]) -> None:
     headers = {header["name"]: header.get("value") for header in record["headers"]}
     clock = record["timestamp"].partition("T")[2][:12]
     name = headers.get("delayline-id") or f"{record['partition']}/{record['offset']}"
-    typer.echo(f"{clock}  {name}  {_shown(record)}")
+    typer.echo(printable(f"{clock}  {name}  {_content(record)}"))
 
 
-def _shown(record: dict[str, Any]) -> str:
+def _content(record: dict[str, Any]) -> str:
     value = record["value"] if record.get("value_base64") is None else f"(base64) {record['value_base64']}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)  # a terminal obeys the others
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def status(url: Url = DEFAULT_URL, as_json: Json = False) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from cli.findings import Finding
+from cli.queues import check_data_key
 from delayline.config import Settings
 from delayline.config.checks import KEYS
+from delayline.errors import DelaylineError
 from delayline.http.urls import is_loopback
 
 ROOMY = 4
@@ -26,6 +28,7 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     yield folder(settings.data_dir)
     yield disk(settings, _free_bytes(settings.data_dir))
     yield from _locks(settings)
+    yield encryption(settings)
     if settings.store.encryption_keys[0]:
         yield swap(Path("/proc/swaps"))
     yield port("api.port", settings.api.host, settings.api.port)
@@ -67,6 +70,19 @@ def disk(settings: Settings, free_bytes: int) -> Finding:
     if free_bytes < ROOMY * least:
         return Finding("warn", "disk", detail, "below store.disk_free_min nothing new is accepted: watch it")
     return Finding("ok", "disk", detail)
+
+
+def encryption(settings: Settings) -> Finding:
+    """Whether a server could read its data with the key that is set, or without one."""
+    try:
+        data_key = check_data_key(settings)
+    except DelaylineError as error:
+        return Finding("fail", "encryption", str(error), "docs/security.md#encryption-at-rest")
+    if data_key is not None:
+        return Finding("ok", "encryption", "store.encryption_key is that of the data")
+    if settings.store.encryption_keys[0]:
+        return Finding("ok", "encryption", "begins at the first start")
+    return Finding("ok", "encryption", "off: store.encryption_key is not set")
 
 
 def swap(file: Path) -> Finding:

@@ -26,6 +26,7 @@ from cli.failure import DAMAGED, FAILED, USAGE, Failure
 from cli.output import check_lost
 from delayline import __version__
 from delayline.errors import ConfigError, DelaylineError
+from delayline.process.printable import printable
 from mq.errors import QueueDamaged
 from reconcile.exits import Exit
 
@@ -91,5 +92,6 @@ def _refuse_broken_text(arguments: list[str]) -> None:
 
 
 def _fail(sentence: str, code: int) -> None:
-    print(f"delayline: {sentence}", file=sys.stderr)
+    lines = map(printable, sentence.split("\n"))  # it may have words of a server, or of a request
+    print("delayline:", "\n".join(lines), file=sys.stderr)
     raise SystemExit(code)

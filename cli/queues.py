@@ -38,10 +38,22 @@ def open_queue(settings: Settings, clock: Clock, address: str = "") -> Queue:
 
 
 def data_key_of(settings: Settings) -> "DataKey | None":
-    """What the data of this installation is encrypted with; nothing is made or changed. Raises ConfigError."""
+    """What the data of this installation is encrypted with; nothing is made or changed. Raises ConfigError, as a
+    start does."""
+    from cli.data_dir import stored_in
     from delayline.encryption.data_key import find_data_key
 
-    return find_data_key(settings.data_dir, *settings.store.encryption_keys)
+    return find_data_key(settings.data_dir, *settings.store.encryption_keys, stored_in(settings.data_dir))
+
+
+def check_data_key(settings: Settings) -> "DataKey | None":
+    """The same, compared with what the embedded queue was written with. Raises ConfigError, QueueFormat."""
+    from mq.embedded.folder import refuse_other_keys
+
+    data_key = data_key_of(settings)
+    if settings.mq.kind == "embedded":
+        refuse_other_keys(settings.data_dir / "queue", data_key)
+    return data_key
 
 
 def open_embedded(

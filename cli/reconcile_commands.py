@@ -110,6 +110,7 @@ def run(
     from delayline.clock import SystemClock
     from delayline.config import load_settings
     from delayline.process import logs
+    from delayline.process.dumps import forbid_dumps
     from reconcile.entry import start
     from reconcile.settings import read_settings
 
@@ -131,6 +132,7 @@ def run(
     )
     settings = load_settings(config, {}, os.environ, Path.cwd())
     logs.configure(settings.log.format, settings.log.level)
+    forbid_dumps(unless=settings.process.memory_dumps)
     try:
         verdict = start(job, settings, SystemClock(), show(), _warn_unsent)
     except ConfigError:

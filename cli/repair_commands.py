@@ -40,11 +40,13 @@ def repair(
     from delayline.config import load_settings
     from delayline.names import Names
     from delayline.process import logs
+    from delayline.process.dumps import forbid_dumps
     from reconcile.errors import CannotJudge, OtherCluster
     from reconcile.repair import Repair
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
     logs.configure(settings.log.format, "error")
+    forbid_dumps(unless=settings.process.memory_dumps)
     wanted = _read(plan)
     with _opened(settings) as queue:
         repairer = Repair(queue, settings.mq.kind, Names(settings.namespace), settings.rules_for, SystemClock())

@@ -32,8 +32,10 @@ def scrub(config: ConfigPath = None, data_dir: DataDir = None, as_json: Json = F
         raise Failure("scrub reads the embedded queue; Kafka's brokers check their own logs", USAGE)
     from cli.data_dir import SECOND_MARK, IndexWitness
     from cli.queues import data_key_of
+    from delayline.process.dumps import forbid_dumps
     from mq.embedded.scrub import scrub as scrub_queue
 
+    forbid_dumps(unless=settings.process.memory_dumps)
     data_key = data_key_of(settings)
     try:
         report = scrub_queue(

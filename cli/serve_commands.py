@@ -128,8 +128,7 @@ def run_process(
     from delayline.process.watched import Watcher
 
     logs.configure(settings.log.format, settings.log.level)
-    if not settings.process.memory_dumps:
-        forbid_dumps()
+    forbid_dumps(unless=settings.process.memory_dumps)
     host, is_api = address.host, address.setting == "api.port"
     with Watcher() as watcher:
         for_metrics = metrics_tls(settings, watcher)
@@ -194,14 +193,19 @@ def serve_welcome(settings: "Settings", url: str, queue: str) -> str:
 
 def api_welcome(settings: "Settings", url: str, queue: str, proxy_note: str = "") -> str:
     where = "" if url == DEFAULT_URL else f" --url {url}"
+    from delayline.config.checks import KEYS
+
+    shown = credential = ""
+    if settings.api.auth == KEYS:
+        shown, credential = " with a key in $DELAYLINE_KEY", ' -H "authorization: Bearer $DELAYLINE_KEY"'
     return f"""
 Delayline {__version__} listens on {url} ({queue})
 Console, in a browser: {url}/
 {_hint(settings)}{proxy_note}
-Watch a topic, in another terminal:
+Watch a topic, in another terminal{shown}:
   {program()} tail orders{where}
 Send a message that arrives in five seconds:
-  curl -s {url}/v1/topics/orders/messages -H 'content-type: application/json' \\
+  curl -s {url}/v1/topics/orders/messages{credential} -H 'content-type: application/json' \\
     -d '{{"value": {{"order": 7}}, "schedule": {{"delay": "5s"}}}}'
 """
 

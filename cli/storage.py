@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter
 
-from cli.data_dir import IndexWitness, has_data, put_aside
+from cli.data_dir import IndexWitness, put_aside, stored_in
 from cli.queues import open_embedded, open_queue
 from delayline.clock import Clock
 from delayline.config import Settings
@@ -40,7 +40,7 @@ def stored(
     """The queue and the index; an embedded queue is compared with the index first. Raises QueueError, StoreError,
     ConfigError (a key is missing, or wrong)."""
     data_dir = settings.data_dir
-    data_key = open_data_key(data_dir, *settings.store.encryption_keys, has_data=has_data(data_dir))
+    data_key = open_data_key(data_dir, *settings.store.encryption_keys, stored=stored_in(data_dir))
     if settings.mq.kind != "embedded":
         with held(open_queue(settings, clock, address)) as queue:
             yield queue, _open_index(settings, data_key)

@@ -9,6 +9,7 @@ import typer
 
 from delayline.clock import SystemClock
 from delayline.errors import MalformedDirective
+from delayline.process.printable import printable, printable_json
 from delayline.times import parse_moment_ms
 
 if TYPE_CHECKING:
@@ -18,12 +19,15 @@ DAY_MS = 86_400_000
 PIPE_COLUMNS = 10_000
 """Wide enough to keep a row on one line where a program reads it."""
 
+CELL_CHARS_MAX = 400
+"""Of a cell in a table of rows: longer than any id. `--json` has the whole."""
+
 
 def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """A table with a heading."""
     from rich.table import Table  # here: commands without a table would wait 30 ms for it
 
-    _show(Table(*columns, box=None), rows)
+    _show(Table(*columns, box=None), rows, CELL_CHARS_MAX)
 
 
 def show_fields(fields: Mapping[str, Any]) -> None:
@@ -34,12 +38,13 @@ def show_fields(fields: Mapping[str, Any]) -> None:
     _show(Table(box=None, show_header=False), rows)
 
 
-def _show(table: "Table", rows: Iterable[Sequence[Any]]) -> None:
+def _show(table: "Table", rows: Iterable[Sequence[Any]], chars_max: int | None = None) -> None:
     from rich.console import Console
     from rich.text import Text
 
     for row in rows:
-        table.add_row(*(Text(_written(value)) for value in row))  # Text: brackets in values are no markup
+        # Text: brackets in values are no markup
+        table.add_row(*(Text(printable(_written(value), chars_max)) for value in row))
     console = Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS)
     with console.capture() as written:  # its own way ends the process where the reader has gone
         console.print(table)
@@ -59,7 +64,7 @@ def _written(value: Any) -> str:
 
 def show_json(answer: Any) -> None:
     """One line for programs."""
-    typer.echo(json.dumps(answer, ensure_ascii=False))
+    typer.echo(printable_json(json.dumps(answer, ensure_ascii=False)))
 
 
 def when(due_at: str) -> str:

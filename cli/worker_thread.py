@@ -10,6 +10,7 @@ from delay_service.worker.owned import ShardStatus
 from delay_service.worker.stalls import UNAVAILABLE
 from delayline.process import logs
 from mq.errors import QueueError
+from store.errors import StoreDamaged
 
 RETRY_S = 1.0
 """Between two tries to open the worker where the queue does not answer."""
@@ -86,7 +87,8 @@ class WorkerThread:
             if self.cut_off:
                 return  # what it worked with was closed under it
             self.failure = error
-            log.critical("the worker ended", error=repr(error), exc_info=True)
+            is_known = isinstance(error, StoreDamaged)  # the command ends with its sentence
+            log.critical("the worker ended", error=str(error) if is_known else repr(error), exc_info=not is_known)
             if not self._stopping.is_set():
                 end_process()
 

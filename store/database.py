@@ -72,10 +72,16 @@ def _with_meaning(mark: Path | None = None) -> Iterator[None]:
         if type(error) is not Exception:
             raise
         meaning = _meaning(error)
-        if mark is not None and isinstance(meaning, StoreDamaged):
-            # Other blocks can still be read: without the mark a restart would open the database and use it.
-            mark.touch()
-        raise meaning from error
+        raise _found(meaning, mark) if isinstance(meaning, StoreDamaged) else meaning from error
+
+
+def _found(damage: StoreDamaged, mark: Path | None) -> StoreDamaged:
+    """In use, if there is a `mark`: other blocks can still be read, and without it a restart would open the database
+    and use it."""
+    if mark is None:
+        return damage
+    mark.touch()
+    return StoreDamaged(f"{damage}; the next start rebuilds the time index in {mark.parent} from the queue")
 
 
 class FreeSpace:
@@ -263,9 +269,8 @@ class Database:
         try:
             return self.cipher.decrypt(stored, row)
         except Altered as error:
-            if self._damaged is not None:
-                self._damaged.touch()
-            raise StoreDamaged(f"damaged: the value of a record: {error}") from error
+            damage = StoreDamaged(f"damaged: the value of a record: {error}")
+            raise _found(damage, self._damaged) from error
 
     def name(self, name: bytes) -> bytes:
         """As it goes into rows."""

@@ -1,6 +1,7 @@
 """How often an address may present a key that is none, or come back from a login that was none."""
 
 from collections import OrderedDict
+from math import ceil
 
 from api.http.problems import LIMIT_EXCEEDED, Refusal
 from delayline.clock import Clock
@@ -21,14 +22,24 @@ class Attempts:
         self._full_at_s: OrderedDict[str, float] = OrderedDict()  # by address: when its bucket will be full again
 
     def take(self, address: str) -> None:
-        """Raises Refusal (429)."""
+        """A try before it is known whether it is right. Raises Refusal (429)."""
+        self.check(address)
+        self.spend(address)
+
+    def check(self, address: str) -> None:
+        """Raises Refusal (429) where the address has no try left."""
+        if self._after(address) > self._clock.monotonic_s() + BURST * EVERY_S:
+            detail = "too many wrong keys, or logins, from your address: try again later"
+            raise Refusal(LIMIT_EXCEEDED, detail, status=429, retry_after_s=ceil(EVERY_S))
+
+    def spend(self, address: str) -> None:
+        """A try that was wrong."""
+        self._put(address, self._after(address))
+
+    def _after(self, address: str) -> float:
+        """When the bucket will be full again after one more."""
         now_s = self._clock.monotonic_s()
-        full_at_s = max(self._full_at_s.get(address, now_s), now_s) + EVERY_S
-        if full_at_s > now_s + BURST * EVERY_S:
-            raise Refusal(
-                LIMIT_EXCEEDED, "too many wrong keys, or logins, from your address: try again later", status=429
-            )
-        self._put(address, full_at_s)
+        return max(self._full_at_s.get(address, now_s), now_s) + EVERY_S
 
     def give_back(self, address: str) -> None:
         """What was tried was right."""

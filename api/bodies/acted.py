@@ -16,8 +16,8 @@ class ActOut(msgspec.Struct, frozen=True, kw_only=True):
     event: Annotated[
         str,
         Meta(
-            description="`asked`: stored before it was tried; `answered`: with its `status`; `noticed`: done to a "
-            "file, and noticed here."
+            description="`asked`: stored before it was tried; `answered`: with its `status`; `refused`: no rule "
+            "allows it; `noticed`: done to a file, and noticed here."
         ),
     ]
     act: Annotated[str, Meta(description="The same in both lines about one act.")]
@@ -28,8 +28,13 @@ class ActOut(msgspec.Struct, frozen=True, kw_only=True):
     query: str | UnsetType = UNSET
     address: str | UnsetType = UNSET
     request_id: str | UnsetType = UNSET
-    body: Annotated[str | UnsetType, Meta(description="The first 4 KiB of what was asked for.")] = UNSET
+    body: Annotated[str | UnsetType, Meta(description="What it asked for, as it was understood.")] = UNSET
+    body_bytes: Annotated[int | UnsetType, Meta(description="Of the body as it came.")] = UNSET
+    body_sha256: Annotated[str | UnsetType, Meta(description="Of the body as it came.")] = UNSET
     status: Annotated[int | UnsetType, Meta(description="Of the answer.")] = UNSET
+    left_out: Annotated[
+        int | UnsetType, Meta(description="Requests of the principal that were refused before and are not listed.")
+    ] = UNSET
     source: Annotated[str | UnsetType, Meta(description="The file in which it was noticed.")] = UNSET
     detail: str | UnsetType = UNSET
 

@@ -5,13 +5,21 @@ A line is stored when its future is done, and is not, or not for sure, where tha
 
 import os
 from concurrent.futures import Executor, Future
+from errno import EINVAL, ENOSPC
 from pathlib import Path
+from queue import SimpleQueue
+from stat import S_ISREG
+from threading import Event
 from typing import Any, Protocol
 from zlib import crc32
 
 from delayline.errors import ConfigError
+from delayline.process.threads import lasting
 from delayline.records.record import encode_body
 from mq.contract import Admin, Append, Client
+
+WAITING_MAX = 1024
+"""Lines for a file that takes none; about what may be in flight at once."""
 
 
 class ActStore(Protocol):
@@ -23,12 +31,13 @@ class ActStore(Protocol):
         ...
 
     def append(self, principal: str, line: bytes) -> "Future[Any]":
-        """Begin to store a line. Its future may have any exception. Does not block, but for a disk."""
+        """Begin to store a line. Its future may have any exception. Does not block."""
         ...
 
 
 class ActFile:
-    """The file of that name, opened anew for each line: it may be moved away to begin another one."""
+    """The file of that name, opened anew for each line: it may be moved away to begin another one. A thread of its
+    own writes, as a file system may hang; a line that waits for it is written when it goes on."""
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigError where nothing can be written there."""
@@ -37,6 +46,9 @@ class ActFile:
             os.close(self._open())
         except OSError as error:
             raise ConfigError(f"access.act_log: cannot write {path}: {error.strerror}.") from error
+        self._waiting: SimpleQueue[tuple[bytes, Future[Any]] | None] = SimpleQueue()
+        self._closing = Event()
+        lasting("act file", self._run, self._closing).start()
 
     @property
     def name(self) -> str:
@@ -45,25 +57,51 @@ class ActFile:
     def append(self, principal: str, line: bytes) -> "Future[Any]":
         """Whole, in one call, behind what others have written."""
         future: Future[Any] = Future()
-        try:
-            self._write(line + b"\n")
-            future.set_result(None)
-        except OSError as error:
-            future.set_exception(error)
+        if self._waiting.qsize() < WAITING_MAX:
+            self._waiting.put((line + b"\n", future))
+        else:
+            future.set_exception(OSError("the file takes nothing"))
         return future
 
-    def _write(self, data: bytes) -> None:
-        """Raises OSError."""
+    def close(self) -> None:
+        """Without waiting for a file system that hangs."""
+        self._closing.set()
+        self._waiting.put(None)
+
+    def _run(self) -> None:
+        while (waiting := self._waiting.get()) is not None:
+            line, future = waiting
+            try:
+                self._write(line)
+                future.set_result(None)
+            except OSError as error:
+                future.set_exception(error)
+
+    def _write(self, line: bytes) -> None:
+        """Raises OSError. Part of a line may be there, from a full disk or a crash: the next one is a line anyway.
+        Cut off again, it could take what another process has written meanwhile with it."""
         descriptor = self._open()
         try:
+            data = line if _ends_with_a_line(descriptor) else b"\n" + line
             if os.write(descriptor, data) < len(data):
-                raise OSError("the disk is full")
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
         finally:
             os.close(descriptor)
 
     def _open(self) -> int:
-        """Raises OSError."""
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        """Raises OSError, also for a pipe or a device: those may take nothing for ever."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        descriptor = os.open(self._path, flags, 0o640)
+        if not S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(EINVAL, "it is no regular file")
+        return descriptor
+
+
+def _ends_with_a_line(descriptor: int) -> bool:
+    """Raises OSError."""
+    size = os.fstat(descriptor).st_size
+    return size == 0 or os.pread(descriptor, 1, size - 1) in (b"\n", b"")  # nothing: it was emptied meanwhile
 
 
 class ActTopic:

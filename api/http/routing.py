@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.http import metering
 from api.http.act_log import ACT_LOG, LOGGED, ActLog
 from api.http.caller import CALLER, Caller, Open, check, check_known
-from api.http.endpoint import Endpoint
+from api.http.endpoint import Endpoint, query_of
 from api.http.requests import check_act
 from delayline.access.acts import Act
 from delayline.errors import MalformedMessageId
@@ -54,10 +54,14 @@ def plain_app(handler: Handler, endpoint: Endpoint, *, is_act: bool) -> ASGIApp:
         await response(scope, receive, send)
 
     async def _logged(scope: Scope, request: Request, log: ActLog) -> Response:
-        async with log.logging(scope, endpoint.id, _named_topic(scope["path_params"])) as answered:
+        async with log.logging(scope, endpoint, _named_topic(scope["path_params"])) as act:
             _check_right(scope, endpoint)
+            query_of(request, endpoint.query)
+            if not endpoint.takes:  # else the handler begins it, with what the body asks for
+                await act.begin()
             response = await handler(request)
-            answered.status = response.status_code
+            assert act.taken is not None, f"{endpoint.id} is done, and was not written down before"
+            act.status = response.status_code
         return response
 
     return plain

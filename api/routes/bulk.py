@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from api.bodies.acts import CancelIn, CancelOut, FilterIn
 from api.bulk import BulkCancel
-from api.http.act_log import about_topic
+from api.http.act_log import about_topic, begin_act
 from api.http.answers import json_answer
 from api.http.caller import caller_of, check
 from api.http.decoding import decode
@@ -68,6 +68,7 @@ class BulkRoutes:
             raise Refusal(LIMIT_EXCEEDED, f"{AT_ONCE_MAX} of these requests are under way already", status=503)
         self._running += 1
         try:
+            await begin_act(request, asked)
             opened = await self._undos.opened(topic, CANCEL, wanted=asked.undo and not asked.dry_run)
             if asked.dry_run:
                 tally = await self._bulk.count(topic, query, request.is_disconnected)

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from api.bodies.answers import DeadPage, RedriveOut
 from api.bodies.requests import RedriveIn
+from api.http.act_log import begin_act
 from api.http.answers import json_answer
 from api.http.decoding import decode
 from api.http.endpoint import Endpoint, Number, Reply, Text, query_of
@@ -119,6 +120,7 @@ class DeadRoutes:
         topic = await self._topic(request)
         if time is not None and not self._settings.is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
+        await begin_act(request, asked)
         if asked.ids is not None:
             return await self._redrive_named(
                 topic, list(dict.fromkeys(asked.ids)), time, account, dry_run=asked.dry_run

@@ -59,25 +59,32 @@ class LoginRoutes:
         return _to(url.encode(), LOGIN.set(request.scope, cookie, PENDING_MS // 1000))
 
     async def callback(self, request: Request) -> Response:
-        """Each one may ask the provider: an address has as few tries as with keys that are wrong."""
+        """Each login that was begun here may ask the provider: an address has as few tries as with keys that are
+        wrong. Many may log in at once behind one address, so a try is spent when it has failed; `EXCHANGES_MAX`
+        bounds those under way. What never began here asks nothing, and costs no try: a page of another site could
+        use them up."""
         query = Query(request, others=True)
         returned = Returned(*map(query.text, Returned._fields))
         address: str = request.scope["delayline.address"]
-        self._attempts.take(address)
         try:
-            answer = self._begun(request, await self._logins.finish(self._pending(request), returned))
+            pending = self._logins.begun(self._pending(request), returned.state)
         except Refusal as refusal:
             return self._failed(request, refusal)
-        self._attempts.give_back(address)
-        return answer
+        try:
+            self._attempts.check(address)
+            return self._begun(request, await self._logins.finish(pending, returned))
+        except Refusal as refusal:
+            if refusal.status == 401:
+                self._attempts.spend(address)
+            return self._failed(request, refusal, LOGIN.cleared(request.scope))
 
-    def _failed(self, request: Request, refusal: Refusal) -> Response:
-        """People get back to the page on which to log in; the log has the reason. Raises the refusal for programs."""
+    def _failed(self, request: Request, refusal: Refusal, *more: RawHeader) -> Response:
+        """People get back to the page on which to log in; the log has the reason. The cookie of another login, as of
+        another tab, stays. Raises the refusal for programs."""
         _log.info("login refused", error=refusal.detail, request_id=request.scope["delayline.request_id"])
-        cleared = LOGIN.cleared(request.scope)
         if b"text/html" in request.scope["delayline.headers"].get(b"accept", b""):
-            return _to(_FAILED, cleared)
-        refusal.headers = (*refusal.headers, *_GUARDS, cleared)
+            return _to(_FAILED, *more)
+        refusal.headers = (*refusal.headers, *_GUARDS, *more)
         raise refusal
 
     def _begun(self, request: Request, identity: Identity) -> Response:

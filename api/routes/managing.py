@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.bodies.acts import TopicDeleted, TopicIn, TopicMade
+from api.http.act_log import about_topic, begin_act
 from api.http.answers import json_answer
 from api.http.caller import caller_of, check
 from api.http.decoding import decode
@@ -72,6 +73,7 @@ class ManagingRoutes:
         Query(request)
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         asked = decode(_TOPIC, body)
+        about_topic(request, asked.name)
         check(caller_of(request), Act.TOPICS, asked.name)
         self._check_managed()
         self._topics.check_writable(asked.name)
@@ -79,6 +81,7 @@ class ManagingRoutes:
             detail = f"`partitions` is a number from 1 to {PARTITIONS_MAX}"
             raise refused(INVALID_BODY, "/partitions", "invalid-value", detail)
         check_name(self._names.buffer(asked.name))
+        await begin_act(request, asked)
         account = account_of(request)
         with nullcontext() if account is None else account.making_topic():
             info = await self._topics.ask(lambda: self._services.admin.create_topic(asked.name, asked.partitions))

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from api.bodies.answers import MessageOut, OperationOut
 from api.bodies.requests import PatchIn
+from api.http.act_log import begin_act
 from api.http.answers import Answer, json_answer
 from api.http.decoding import decode
 from api.http.endpoint import APPLIED, CONDITIONS, ETAG, LOCATION, WAIT, Endpoint, Reply
@@ -124,11 +125,12 @@ class OperationRoutes:
         return options_of(request, self._settings.operation_timeout_s)
 
     async def new_time(self, request: Request) -> Header:
-        """The time in the body. Raises Refusal."""
+        """The time in the body: the act begins with it. Raises Refusal."""
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
-        schedule, now_ms = decode(_PATCH, body).schedule, self._clock.now_ms()
-        time = self._validator.time(schedule, now_ms) or _AT_ONCE
+        asked, now_ms = decode(_PATCH, body), self._clock.now_ms()
+        time = self._validator.time(asked.schedule, now_ms) or _AT_ONCE
         self._quotas.check(account_of(request), [time], now_ms)
+        await begin_act(request, asked)
         return time
 
     async def cancel_message(self, message_id: MessageId, options: OperationOptions) -> Response:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from api.sending.admission import Admission
 from api.sending.decisions import DecisionWaiter, Sent
 from api.sending.drafts import Draft, Drafter, ScheduleValidator
 from api.sending.quotas import SendQuotas
+from api.sending.replacing import written_down
 from api.sending.rights import SendRights
 from api.sending.sender import Sender
 from api.services import Services
@@ -184,6 +186,15 @@ class SendRoutes:
         await self._admission.refused(topic, {0: draft}, account, atomic=True)
         target = await self._quotas.target(account, topic, [draft])
         append = self._sender.place(target, draft)
+        if not draft.replaces:  # as most: it pays nothing for what others are
+            return await self._store_single(request, target, draft, append, mode)
+        store = partial(self._store_single, request, target, draft, append, mode)
+        return await written_down(request, SEND, topic, (draft,), store)
+
+    async def _store_single(
+        self, request: Request, target: Target, draft: Draft, append: Append, mode: Mode
+    ) -> Response:
+        topic = target.info.name
         if mode is not Mode.SYNC:
             self._sender.hand_over(target, [append], request.scope["delayline.ticket"])
             return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _unconfirmed(draft))
@@ -212,6 +223,12 @@ class SendRoutes:
         _check_whole(batch, atomic)
         if not appends:
             return _answered(200, batch, {})
+        store = partial(self._store_batch, request, target, batch, appends, mode, atomic=atomic)
+        return await written_down(request, SEND, topic, batch.drafts.values(), store)
+
+    async def _store_batch(
+        self, request: Request, target: Target, batch: _Batch, appends: list[Append], mode: Mode, *, atomic: bool
+    ) -> Response:
         if mode is Mode.SYNC:
             sent = await self._sent(target, batch, appends)
             _check_decided(batch, sent, atomic)

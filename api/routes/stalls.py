@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from api.bodies.acts import SkipIn, StalledOut, SuspectOut
 from api.bridge import Bridge
+from api.http.act_log import begin_act
 from api.http.answers import json_answer
 from api.http.decoding import decode
 from api.http.endpoint import Endpoint, Reply
@@ -71,6 +72,7 @@ class StallRoutes:
         asked = decode(_SKIP, await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s))
         wanted = Skip(asked.reason, asked.offset, asked.through, asked.by)
         shard = await self._shard(request)
+        await begin_act(request, asked)
         report = await self._ask(self._owners.skip(shard, wanted))
         if report.refused:
             raise Refusal(NOT_SKIPPED, report.refused)

@@ -117,7 +117,7 @@ class Reconcile(Section):
 
 
 class ProcessSection(Section):
-    """What holds for a process that runs until it is stopped. With `memory_dumps` its memory may be written to a
+    """What holds for a process that holds messages or keys. With `memory_dumps` its memory may be written to a
     file, for debugging."""
 
     memory_dumps: bool = False

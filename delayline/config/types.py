@@ -10,7 +10,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from delayline.errors import MalformedDirective
 from delayline.names import is_topic_name
 from delayline.process.commands import CommandFailed, output_of
+from delayline.process.links import read_file
 from delayline.schedule.rules import LEVELS_MAX
 from delayline.sizes import format_size, parse_size_bytes
 from delayline.times import format_duration, parse_duration_ms
@@ -29,7 +30,9 @@ lists: a secret may stand inside."""
 COMMAND_S = 10.0
 """For a command that prints a secret, and everything that it has started."""
 
-COMMAND_BYTES_MAX = 64 << 10
+SECRET_BYTES_MAX = 64 << 10
+"""In a file, or printed by a command."""
+
 ENCRYPTION_KEY_BYTES = 32
 
 
@@ -92,11 +95,16 @@ def _read_secret(value: object, info: ValidationInfo) -> object:
     match value:
         case str():
             return value
-        case {"file": str(name), **others} if not others:
+        case {"file": str(name), **others} if name and not others:
             return _secret_in(folder, name)
-        case {"command": [str(), *_] as words, **others} if not others and all(isinstance(w, str) for w in words):
+        case {"command": [str(program), *_] as words, **others} if program and not others and _are_text(words):
             return _secret_of(folder, words)
-    raise _refused('expected text, or a table with the one key "file" or "command"', SECRET_ERROR)
+    expected = 'expected text, or a table with the one key "file" or "command": a path, or words with a program first'
+    raise _refused(expected, SECRET_ERROR)
+
+
+def _are_text(words: list[object]) -> TypeGuard[list[str]]:
+    return all(isinstance(word, str) for word in words)
 
 
 def _table_in(text: str) -> object:
@@ -111,22 +119,32 @@ def _table_in(text: str) -> object:
 
 def _secret_in(folder: Path, name: str) -> str:
     try:
-        return (folder / name).read_text().removesuffix("\n")
-    except (OSError, ValueError) as error:
+        return _unless_empty(read_file(folder / name, SECRET_BYTES_MAX), f"the file {name} is empty")
+    except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise _refused(f"cannot read the file {name}: {why}", SECRET_ERROR) from error
+        raise _refused(f"cannot read the file {name}: {why}", SECRET_ERROR) from None
 
 
 def _secret_of(folder: Path, words: list[str]) -> str:
     """The program alone is named in errors: its arguments may hold more than they should."""
+    gives_none = f"the command {words[0]} gives no secret"
     try:
-        printed = output_of(words, seconds=COMMAND_S, bytes_max=COMMAND_BYTES_MAX, folder=folder)
-        return printed.decode().removesuffix("\n")
+        printed = output_of(words, seconds=COMMAND_S, bytes_max=SECRET_BYTES_MAX, folder=folder)
+        return _unless_empty(printed, f"{gives_none}: it prints nothing")
     except CommandFailed as error:
         why = f"{error}: {error.complaint}" if error.complaint else str(error)
-        raise _refused(f"the command {words[0]} gives no secret: {why}", SECRET_ERROR) from None
+        raise _refused(f"{gives_none}: {why}", SECRET_ERROR) from None
     except UnicodeDecodeError:
-        raise _refused(f"the command {words[0]} gives no secret: what it prints is not text", SECRET_ERROR) from None
+        raise _refused(f"{gives_none}: what it prints is not text", SECRET_ERROR) from None
+
+
+def _unless_empty(given: bytes, why: str) -> str:
+    """The text without the line break at its end. An empty one would turn off, without a word, what the secret is
+    for. Raises UnicodeDecodeError."""
+    text = given.decode().removesuffix("\n").removesuffix("\r")
+    if not text.strip():
+        raise _refused(why, SECRET_ERROR)
+    return text
 
 
 Duration = Annotated[int, BeforeValidator(_parse_duration), PlainSerializer(format_duration, return_type=str)]
@@ -153,19 +171,19 @@ Secret = Annotated[SecretStr, BeforeValidator(_read_secret)]
 
 
 def _check_encryption_key(key: SecretStr) -> SecretStr:
-    """Empty is no key."""
-    text = key.get_secret_value()
+    """One that is written down is never empty: without a word, nothing would be encrypted."""
     try:
-        length = len(b64decode(text, validate=True))
+        length = len(b64decode(key.get_secret_value(), validate=True))
     except ValueError:
         length = -1
-    if text and length != ENCRYPTION_KEY_BYTES:
-        raise _refused(f"expected {ENCRYPTION_KEY_BYTES} bytes in base64 (`openssl rand -base64 32`)", SECRET_ERROR)
+    if length != ENCRYPTION_KEY_BYTES:
+        expected = f"expected {ENCRYPTION_KEY_BYTES} bytes in base64 (`openssl rand -base64 32`)"
+        raise _refused(f"{expected}; leave it out where nothing is to be encrypted", SECRET_ERROR)
     return key
 
 
 EncryptionKey = Annotated[Secret, AfterValidator(_check_encryption_key)]
-"""A key of AES-256 as base64 text; empty is none."""
+"""A key of AES-256 as base64 text; not set is none."""
 
 
 def durations(at_least: str, at_most: str) -> AfterValidator:

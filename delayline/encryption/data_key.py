@@ -12,6 +12,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,32 +55,43 @@ class _KeyFile(msgspec.Struct, frozen=True):
     encrypted: bytes
 
 
-def find_data_key(data_dir: Path, key: str, before: str = "") -> DataKey | None:
+class Stored(Enum):
+    """What a directory holds, as far as its files show."""
+
+    NOTHING = auto()
+    DATA = auto()
+    ENCRYPTED = auto()
+
+
+def find_data_key(data_dir: Path, key: str, before: str = "", stored: Stored = Stored.NOTHING) -> DataKey | None:
     """The data key of what is in `data_dir`, of which nothing is changed; None where there is none. `key` and
-    `before`, of the settings, are base64, empty where they are not set. Raises ConfigError."""
-    if not os.path.lexists(data_dir / FILE):
-        return None
-    if not key:
-        raise ConfigError(f"{_SETTING}: the data in {data_dir} is encrypted: set the key that it was encrypted with.")
-    with _package():
-        return _decrypted(data_dir / FILE, _decoded(key, before))[0]
-
-
-def open_data_key(data_dir: Path, key: str, before: str = "", *, has_data: bool) -> DataKey | None:
-    """The same for a server: it makes one where there is no data yet, and where `before` was in use, it encrypts the
-    data key with `key` from now on. Raises ConfigError, DelaylineError (the file cannot be written)."""
-    file = data_dir / FILE
-    if not key or os.path.lexists(file):
-        found = find_data_key(data_dir, key, before)
-        if found is not None:
-            _renew(file, _decoded(key, before))
-        return found
-    if has_data:
+    `before`, of the settings, are base64, empty where they are not set. Raises ConfigError, also where `stored` needs
+    a data key that is gone, or where `key` is set and it is not encrypted."""
+    if os.path.lexists(data_dir / FILE):
+        if not key:
+            why = f"the data in {data_dir} is encrypted: set the key that it was encrypted with."
+            raise ConfigError(f"{_SETTING}: {why}")
+        with _package():
+            return _decrypted(data_dir / FILE, _decoded(key, before))[0]
+    if stored is Stored.ENCRYPTED:
+        gone = f"the data in {data_dir} is encrypted, and {FILE} is gone"
+        raise ConfigError(f"{_SETTING}: {gone}: put it back, nothing can be read without it. Nothing was changed.")
+    if key and stored is Stored.DATA:
         raise ConfigError(
             f"{_SETTING}: there is data in {data_dir}, and no {FILE}. If the data was never encrypted, "
             f"`delayline data encrypt` does it; if {FILE} is gone, put it back: nothing can be read without it."
         )
-    return make_data_key(data_dir, key)
+    return None
+
+
+def open_data_key(data_dir: Path, key: str, before: str = "", *, stored: Stored) -> DataKey | None:
+    """The same for a server: it makes one where there is no data yet, and where `before` was in use, it encrypts the
+    data key with `key` from now on. Raises ConfigError, DelaylineError (the file cannot be written)."""
+    found = find_data_key(data_dir, key, before, stored)
+    if found is not None:
+        _renew(data_dir / FILE, _decoded(key, before))
+        return found
+    return make_data_key(data_dir, key) if key else None
 
 
 def make_data_key(data_dir: Path, key: str) -> DataKey:

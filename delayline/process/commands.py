@@ -9,11 +9,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from delayline.clock import Clock, SystemClock
+from delayline.process.printable import printable
 
-COMPLAINT_BYTES_MAX = 4 << 10
-"""What is kept of a command's standard error: the end of it."""
+COMPLAINT_CHARS_MAX = 300
+"""What is shown of a command's standard error: the end of it, on one line."""
 
+GRACE_S = 0.5
+"""How long its output is read on after its end, where another process still has it open. What it has printed itself
+can be read at once."""
+
+_COMPLAINT_BYTES_MAX = 4 << 10
 _READ_BYTES = 64 << 10
+_LOOK_S = 0.05
 
 
 class CommandFailed(Exception):
@@ -28,8 +35,9 @@ class CommandFailed(Exception):
 def output_of(
     words: Sequence[str], *, seconds: float, bytes_max: int, clock: Clock | None = None, folder: Path | None = None
 ) -> bytes:
-    """All that it prints, when it has ended with exit code 0. It and everything that it has started are ended after
-    `seconds`, and as soon as it prints more than `bytes_max`. Raises CommandFailed."""
+    """All that it prints, when it has ended with exit code 0; of a process that it has started and that goes on, what
+    that prints within GRACE_S. They are all ended then, after `seconds`, and as soon as they print more than
+    `bytes_max`. Raises CommandFailed."""
     return _Run(words, seconds, bytes_max, clock or SystemClock(), folder).output()
 
 
@@ -76,7 +84,7 @@ class _Run:
             process.wait()
 
     def _read(self, process: "subprocess.Popen[bytes]") -> bytes:
-        """Until it closes its standard output; a child of its own may keep the other pipe."""
+        """Until its standard output is closed, or GRACE_S after its end."""
         assert process.stdout is not None
         assert process.stderr is not None
         found = bytearray()
@@ -84,11 +92,11 @@ class _Run:
         waiting = select.poll()
         for pipe in (prints, complains):
             waiting.register(pipe, select.POLLIN)
-        while ready := waiting.poll(max(0, int(self._left_s() * 1000))):
-            for pipe, _ in ready:
+        while (left_s := self._left_s(process)) > 0:
+            for pipe, _ in waiting.poll(1000 * min(left_s, _LOOK_S)):
                 chunk = os.read(pipe, _READ_BYTES)
                 if pipe == complains:
-                    self._complaint = (self._complaint + chunk)[-COMPLAINT_BYTES_MAX:]
+                    self._hear(chunk)
                 else:
                     found += chunk
                 if not chunk:
@@ -97,11 +105,16 @@ class _Run:
                         return bytes(found)
             if len(found) > self._bytes_max:
                 raise CommandFailed(f"it prints more than {self._bytes_max} bytes")
-        raise self._too_late()
+        if process.poll() is None:
+            raise self._too_late()
+        return bytes(found)
+
+    def _hear(self, chunk: bytes) -> None:
+        self._complaint = (self._complaint + chunk)[-_COMPLAINT_BYTES_MAX:]
 
     def _check_end(self, process: "subprocess.Popen[bytes]") -> None:
         try:
-            code = process.wait(max(0.0, self._left_s()))
+            code = process.wait(max(0.0, self._left_s(process)))
         except subprocess.TimeoutExpired:
             raise self._too_late() from None
         if code:
@@ -114,14 +127,17 @@ class _Run:
         assert process.stderr is not None
         os.set_blocking(process.stderr.fileno(), False)
         with suppress(BlockingIOError):
-            chunk = os.read(process.stderr.fileno(), _READ_BYTES)
-            self._complaint = (self._complaint + chunk)[-COMPLAINT_BYTES_MAX:]
+            self._hear(os.read(process.stderr.fileno(), _READ_BYTES))
 
-    def _left_s(self) -> float:
-        return self._ends_s - self._clock.monotonic_s()
+    def _left_s(self, process: "subprocess.Popen[bytes]") -> float:
+        now_s = self._clock.monotonic_s()
+        if process.poll() is not None:
+            self._ends_s = min(self._ends_s, now_s + GRACE_S)
+        return self._ends_s - now_s
 
     def _too_late(self) -> CommandFailed:
         return CommandFailed(f"it has not ended within {self._seconds:g} s", self._complained())
 
     def _complained(self) -> str:
-        return " ".join(bytes(self._complaint).decode(errors="replace").split())
+        text = printable(" ".join(bytes(self._complaint).decode(errors="replace").split()))
+        return text if len(text) <= COMPLAINT_CHARS_MAX else f"...{text[-COMPLAINT_CHARS_MAX:]}"

@@ -61,10 +61,15 @@ def irregular(path: Path) -> str:
     return _KINDS.get(stat.S_IFMT(path.stat().st_mode), "")
 
 
-def read_file(path: Path) -> bytes:
-    """What the file holds. Raises OSError, also of what is no file (`irregular`)."""
+def read_file(path: Path, bytes_max: int = -1) -> bytes:
+    """What the file holds. Raises OSError, also of what is no file (`irregular`), and of one with more than
+    `bytes_max`, where that is given."""
     refuse_irregular(path)
-    return path.read_bytes()
+    with path.open("rb") as file:
+        data = file.read(bytes_max + 1 if bytes_max >= 0 else -1)
+    if 0 <= bytes_max < len(data):
+        raise OSError(errno.EFBIG, f"it has more than {bytes_max} bytes", str(path))
+    return data
 
 
 def refuse_irregular(path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from delayline.errors import ConfigError
+from delayline.process.links import read_file, refuse_irregular
 
 CERTIFICATE = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
 KEY = ("ssl.key.location", "ssl.key.pem")
@@ -48,6 +49,7 @@ def trusting(properties: Mapping[str, str]) -> ssl.SSLContext:
     context = authorities(properties, "ssl.ca")
     if crl := properties.get("ssl.crl.location"):
         with translated_errors("ssl.crl.location"):
+            refuse_irregular(Path(crl))
             context.load_verify_locations(crl)
         context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     if suites := properties.get("ssl.cipher.suites"):
@@ -71,6 +73,8 @@ def authorities(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext:
     with translated_errors(named):
         if place is not None and Path(place).is_dir():
             return ssl.create_default_context(capath=place, cadata=pem)
+        if place is not None:
+            refuse_irregular(Path(place))
         return ssl.create_default_context(cafile=place, cadata=pem)
 
 
@@ -109,7 +113,11 @@ def _shown(properties: Mapping[str, str], stack: ExitStack) -> tuple[str, str | 
 
 
 def _file(properties: Mapping[str, str], name: str, stack: ExitStack) -> str:
-    return stack.enter_context(hidden_file(properties[name].encode())) if name.endswith(".pem") else properties[name]
+    if name.endswith(".pem"):
+        return stack.enter_context(hidden_file(properties[name].encode()))
+    with translated_errors(name):
+        refuse_irregular(Path(properties[name]))
+    return properties[name]
 
 
 @contextmanager
@@ -132,7 +140,7 @@ def _keystore(properties: Mapping[str, str]) -> bytes:
             "use ssl.certificate.location and ssl.key.location."
         ) from None
     with translated_errors(f"{name} and ssl.keystore.password"):
-        stored = Path(properties[name]).read_bytes()
+        stored = read_file(Path(properties[name]))
         password = properties.get("ssl.keystore.password", "").encode()
         key, certificate, others = pkcs12.load_key_and_certificates(stored, password or None)
         if key is None or certificate is None:

@@ -34,18 +34,20 @@ def encrypt_queue(
     second: Path | None,
     witness: Witness,
     free_bytes: Callable[[Path], int],
-) -> int:
+) -> int | None:
     """How many records were encrypted, with the data key `known`, or else with one that is made once the queue is
-    known to be whole. Raises QueueLocked, QueueFormat (also: it was begun with another data key), QueueDamaged (it is
-    not whole), QueueUnavailable (also: the disk lacks room)."""
+    known to be whole; None where all of it was already. Raises QueueLocked, QueueFormat (also: it was begun with
+    another data key), QueueDamaged (it is not whole), QueueUnavailable (also: the disk lacks room)."""
     ours = Folder(folder, namespace, to_encrypt=True)
     with closing(ours):
+        ours.refuse_other_key(known)
+        if ours.encrypted:
+            return None
         found = verify(ours, installation(namespace), second, witness)
         if found.loss is not None:
             raise QueueDamaged(f"the queue in {folder} is not whole: {found.loss}. Nothing was changed.")
         if not ours.log.is_dir():
             raise QueueUnavailable(f"there is no queue in {folder}")
-        ours.refuse_other_key(known)
         _check_room(ours.log, free_bytes(folder))
         data_key = known or make_key()
         ours.note_encrypting(data_key, done=False)

@@ -112,6 +112,11 @@ class Folder:
                 f"holds it. Nothing was changed"
             )
 
+    @property
+    def encrypted(self) -> bool:
+        """Whether all of it is."""
+        return self._marker is not None and bool(self._marker.data_key) and not self._marker.encrypting
+
     def note_encrypting(self, data_key: "DataKey", *, done: bool) -> None:
         """That it is encrypted with this data key, in part or (`done`) as a whole. Raises QueueUnavailable."""
         with translated_errors(self.path):
@@ -170,6 +175,28 @@ def mark_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.mark")
 
 
+def data_key_id_of(path: Path) -> str:
+    """The id of the data key that the queue in the folder is encrypted with, be it in part; empty where it is not, or
+    where that cannot be read."""
+    found = _marker_in(path)
+    return "" if found is None else found.data_key
+
+
+def refuse_other_keys(path: Path, data_key: "DataKey | None") -> None:
+    """Raises QueueFormat where the queue in the folder is encrypted in another way than with this data key, as far as
+    `queue.json` can be read."""
+    if (found := _marker_in(path)) is not None:
+        key_id = "" if data_key is None else data_key.id.hex()
+        _compare_keys(path, found, msgspec.structs.replace(found, data_key=key_id))
+
+
+def _marker_in(path: Path) -> Marker | None:
+    try:
+        return msgspec.json.decode(read_file(path / SETTINGS), type=Marker)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
 def check_marker(path: Path, namespace: str, data_key: "DataKey | None" = None) -> None:
     """For who looks into the folder of a queue that another process may have open. Raises QueueFormat, and
     QueueUnavailable where there is no queue."""
@@ -217,10 +244,25 @@ def _sign(lock: IO[bytes] | None) -> None:
 
 
 def _signed(path: Path) -> str:
+    """Who has signed; empty where that process has ended: a command that only reads does not sign."""
     with suppress(OSError):
         who = path.read_bytes()[:300].decode(errors="replace")
-        return f": {who} since {format_moment(path.stat().st_mtime_ns // 1_000_000)}" if who else ""
+        if who and not _has_ended(who):
+            return f": {who} since {format_moment(path.stat().st_mtime_ns // 1_000_000)}"
     return ""
+
+
+def _has_ended(who: str) -> bool:
+    """Of a process of this machine; nothing is known of others."""
+    pid, _, host = who.partition(" on ")
+    if host != socket.gethostname() or not pid.isdecimal():
+        return False
+    with suppress(PermissionError):  # there is one, of another user
+        try:
+            os.kill(int(pid), 0)
+        except (ProcessLookupError, OverflowError):
+            return True
+    return False
 
 
 def _compare(path: Path, data: bytes, expected: Marker) -> Marker:

@@ -45,7 +45,7 @@ from mq.embedded.stored import (
 )
 from mq.embedded.topics_copy import TopicsCopy
 from mq.embedded.tuning import MIB, options
-from mq.errors import QueueUnavailable
+from mq.errors import QueueFormat, QueueUnavailable
 from mq.local.group import Group
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
@@ -228,7 +228,7 @@ class RocksLog:
         log = partition.topic.number, partition.number
         try:
             records = read_records(found, log, offset, end, records_max, bytes_max, self._cipher)
-        except QueueUnavailable as error:
+        except (QueueUnavailable, QueueFormat) as error:
             self._damage = f"{error}: {partition.topic.name}, partition {partition.name}, from offset {offset} on"
             raise QueueUnavailable(self._damage) from error
         if not records and partition.start <= offset and not partition.topic.deleted:

@@ -70,6 +70,8 @@ def read_records(
             records_max -= len(more)
             bytes_max -= sum(len(record.body) for record in more)
             offset += len(more)
+            if records_max <= 0:
+                break  # the next entry may be damaged, and is not asked for
         base = _next_entry(found, *log, offset)
     return records
 

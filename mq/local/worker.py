@@ -16,10 +16,12 @@ from mq.contract import (
     DispatchBatch,
     Event,
     Fetched,
+    LogRecord,
     Lost,
     OutOfRange,
     ShardBatch,
     TopicInfo,
+    Unreadable,
 )
 from mq.errors import (
     CommitAborted,
@@ -27,6 +29,7 @@ from mq.errors import (
     Fenced,
     PartitionUnknown,
     QueueClosed,
+    QueueUnavailable,
     RecordTooLarge,
     TopicUnknown,
 )
@@ -174,7 +177,9 @@ class LocalSource:
                 bytes_max -= sum(len(body) for _, _, body in found.records)
         return fetched
 
-    def _fetch_shard(self, shard: Shard, records_max: int, bytes_max: int) -> Fetched | OutOfRange | None:
+    def _fetch_shard(
+        self, shard: Shard, records_max: int, bytes_max: int
+    ) -> Fetched | OutOfRange | Unreadable | None:
         with self._changed:
             reader = self._readers.get(shard)
             if reader is None or reader.offset is None:
@@ -184,7 +189,12 @@ class LocalSource:
                 reader.offset = None
                 self._look(shard)
                 return OutOfRange(shard, f"{'.'.join(shard)}: {offset} is not within {start}..{end}")
-        records = self._storage.read(reader.partition, offset, end, records_max, bytes_max)
+        try:
+            records = self._read(reader.partition, offset, end, records_max, bytes_max)
+        except QueueUnavailable as error:
+            if self._storage.trouble() is None:
+                raise
+            return self._unreadable(reader, shard, str(error))
         if not records:
             return None  # overtaken by a trim: the next poll sees that the offset is out of range
         with self._changed:
@@ -192,6 +202,20 @@ class LocalSource:
             self._ready.pop(shard, None)  # to the end of the row, where more is left
             self._look(shard)
         return Fetched(shard, records, reader.offset)
+
+    def _read(self, log: Partition, offset: int, end: int, records_max: int, bytes_max: int) -> list[LogRecord]:
+        """What stands before damage is read, record by record. Raises QueueUnavailable."""
+        try:
+            return self._storage.read(log, offset, end, records_max, bytes_max)
+        except QueueUnavailable:
+            return self._storage.read(log, offset, end, 1, 1)
+
+    def _unreadable(self, reader: _Reader, shard: Shard, detail: str) -> Unreadable:
+        """The other shards go on, and what was fetched of them in this very poll is not lost."""
+        with self._changed:
+            reader.offset = None
+            self._look(shard)
+        return Unreadable(shard, f"{'.'.join(shard)}: {detail}")
 
     def wake(self) -> None:
         with self._changed:

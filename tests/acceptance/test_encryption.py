@@ -1,15 +1,20 @@
 """With a key in the settings no file of `data_dir` shows what messages hold; without the key nothing is given up."""
 
+import json
 import os
 import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from rocksdict import Rdict
 
+from mq.embedded.examine import look
+from mq.embedded.stored import KEY as KEY_OF_ENTRY
+from store.keys import RECORD_BYTES
 from tests.acceptance.asking import HTTP, delivered, numbers, run, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
 from tests.acceptance.seen import Seen, seen
@@ -133,7 +138,9 @@ def contents(data: Path) -> dict[str, Seen]:
     ],
     ids=["none", "wrong", "both wrong"],
 )
-@pytest.mark.parametrize("command", [("serve",), ("serve", "--accept-loss"), ("scrub",), ("data", "encrypt")])
+@pytest.mark.parametrize(
+    "command", [("serve",), ("serve", "--accept-loss"), ("scrub",), ("data", "encrypt"), ("config", "check")]
+)
 def test_without_the_key_each_command_refuses_and_changes_nothing(
     stopped: Path, command: tuple[str, ...], keys: dict[str, str], why: str
 ) -> None:
@@ -146,6 +153,32 @@ def test_without_the_key_each_command_refuses_and_changes_nothing(
     assert contents(stopped) == before
 
 
+def looked_at(data: Path, **keys: str) -> tuple[str, str]:
+    """What the doctor finds of the encryption: level and detail."""
+    ran = run("doctor", "--json", data_dir=str(data), api__port="0", store__disk_free_min="1MiB", **keys)
+    (found,) = [one for one in json.loads(ran.out)["findings"] if one["check"] == "encryption"]
+    assert (ran.code == 1) == (found["level"] == "fail")
+    return found["level"], found["detail"]
+
+
+def test_the_doctor_looks_at_the_key_as_a_start_does(stopped: Path) -> None:
+    before = contents(stopped)
+    assert looked_at(stopped, store__encryption_key=KEY)[0] == "ok"
+    assert "set the key" in looked_at(stopped)[1]
+    assert "it is not the key of" in looked_at(stopped, store__encryption_key=WRONG)[1]
+    assert contents(stopped) == before
+    (stopped / "encryption.json").unlink()
+    assert looked_at(stopped, store__encryption_key=KEY)[0] == "fail"
+    assert looked_at(stopped.with_name("none")) == ("ok", "off: store.encryption_key is not set")
+
+
+def test_what_is_encrypted_already_is_left_as_it_is(stopped: Path) -> None:
+    before = contents(stopped)
+    ran = run("data", "encrypt", data_dir=str(stopped), store__encryption_key=KEY)
+    assert (ran.code, ran.out) == (0, "nothing to do: what is there is encrypted\n")
+    assert contents(stopped) == before
+
+
 def test_where_the_file_of_the_data_key_is_gone_nothing_is_given_up(stopped: Path) -> None:
     file = (stopped / "encryption.json").rename(stopped.with_name("kept"))
     before = contents(stopped)
@@ -153,7 +186,8 @@ def test_where_the_file_of_the_data_key_is_gone_nothing_is_given_up(stopped: Pat
         for command in (("serve",), ("serve", "--accept-loss"), ("data", "encrypt")):
             ran = run(*command, data_dir=str(stopped), api__port="0", **key)
             assert ran.code in (1, 2), ran.err
-            assert "encrypt" in ran.err
+            assert "put it back" in ran.err or "put back encryption.json" in ran.err or "set the key" in ran.err
+            assert "`delayline data encrypt`" not in ran.err
             assert contents(stopped) == before
     file.rename(stopped / "encryption.json")
     ran = run("scrub", data_dir=str(stopped), store__encryption_key=KEY)
@@ -185,8 +219,10 @@ def test_plain_data_is_refused_and_encrypted_by_a_command(make_server: MakeServe
     server.stop()
     server.settings["store__encryption_key"] = KEY
     before = contents(server.data_dir)
-    refused = run("serve", data_dir=str(server.data_dir), api__port="0", store__encryption_key=KEY)
-    assert (refused.code, "`delayline data encrypt`" in refused.err) == (2, True)
+    for command in ("serve", "scrub"):
+        refused = run(command, data_dir=str(server.data_dir), api__port="0", store__encryption_key=KEY)
+        assert (refused.code, "`delayline data encrypt`" in refused.err) == (2, True)
+    assert looked_at(server.data_dir, store__encryption_key=KEY)[0] == "fail"
     assert contents(server.data_dir) == before
     ran = run("data", "encrypt", data_dir=str(server.data_dir), store__encryption_key=KEY)
     assert (ran.code, "records encrypted" in ran.out, "time index deleted" in ran.out) == (0, True, True)
@@ -207,6 +243,64 @@ def test_a_flipped_bit_in_a_table_is_damage_as_ever(stopped: Path) -> None:
     ran = run("scrub", data_dir=str(stopped), store__encryption_key=KEY)
     assert ran.code == 3
     assert "damaged" in ran.out
+
+
+def altered(rocksdb: Path, is_record: Callable[[Any], bool]) -> None:
+    """A bit of a record's value flipped by another hand, which makes RocksDB's checksums anew."""
+    db = Rdict(str(rocksdb))
+    key, value = next((key, value) for key, value in db.items() if is_record(key))
+    db[key] = value[:-1] + bytes((value[-1] ^ 1,))
+    db.close()
+
+
+def test_an_altered_value_of_the_index_ends_the_start_with_a_sentence_and_the_next_one_rebuilds(
+    stopped: Path, make_server: MakeServer
+) -> None:
+    altered(stopped / "index" / "rocksdb", lambda key: len(key) == RECORD_BYTES and key[:4] != bytes(4))
+    ran = run("serve", data_dir=str(stopped), api__port="0", store__encryption_key=KEY)
+    assert ran.code == 1
+    assert "the next start rebuilds the time index" in ran.err.splitlines()[-1]
+    assert "Traceback" not in ran.err
+    server = make_server(store__encryption_key=KEY)
+    server.start()
+    server.wait_ready()
+    assert [value for _, value in waiting(server)] == numbers(20)
+
+
+def test_an_altered_record_of_the_queue_stalls_its_shard_alone_until_it_is_skipped(
+    stopped: Path, make_server: MakeServer
+) -> None:
+    shutil.rmtree(stopped / "index")
+    (buffer,) = buffers(stopped / "queue" / "log", "orders")
+    altered(stopped / "queue" / "log", lambda key: KEY_OF_ENTRY.unpack(key)[:2] == (buffer, 0))
+    server = make_server(store__encryption_key=KEY)
+    server.start()
+    server.wait_alive()
+    found = wait_for(lambda: shards(server), lambda now: all(one["state"] != "catching-up" for one in now))
+    assert [one["state"] for one in found] == ["stalled", "running", "running", "running"]
+    assert found[0]["stalled"]["reason"] == "unreadable_log"
+    assert HTTP.get(f"{server.url}/readyz").status_code == 503
+    assert (len(waiting(server)), sum(one["pending"] for one in found)) == (15, 15)
+    last = str(found[0]["next_offset"] - 1)
+    ran = run("shard", "skip", "orders", "0", "--offset", last, "--yes", "--to-dead", "--url", server.url)
+    assert ran.code == 0, ran.err
+    wait_for(lambda: shards(server)[0]["state"], lambda state: state == "running")
+    server.stop()
+    server.start()
+    server.wait_ready()
+    assert len(waiting(server)) == 15
+    send(server.url, "orders", ["more"], delay="1ms")
+    wait_delivered(server, ["more"])
+
+
+def shards(server: Server) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = HTTP.get(f"{server.url}/v1/topics/orders").raise_for_status().json()["shards"]
+    return found
+
+
+def buffers(log: Path, topic: str) -> list[int]:
+    """The number of the topic's buffer in the log."""
+    return [one.number for one in look(log).topics if one.name.endswith(f".buffer.{topic}")]
 
 
 def test_the_command_needs_a_key_and_a_queue(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_what_is_not_clear_is_not_done(arguments: list[str], sentence: str) -> N
 
 def many(matched: int, cancelled: int = 0, late: int = 0, unknown: int = 0, *, dry: bool = False) -> dict[str, Any]:
     counts = {"matched": matched, "cancelled": cancelled, "too_late": late, "unknown": unknown, "dry_run": dry}
-    return {**counts, "complete": True, "missing_shards": []}
+    return {**counts, "complete": True, "missing_shards": [], "undo": None}
 
 
 def test_many_are_cancelled_only_after_confirmation() -> None:
@@ -227,7 +227,7 @@ def test_many_are_cancelled_only_after_confirmation() -> None:
     assert dry == (0, "3 messages would be cancelled\n", "")
     assert done == (0, "2 of 3 messages cancelled, 1 too late\n", "")
     assert (unclear.code, "of 2 messages it is not known" in unclear.err) == (1, True)
-    body = {"filter": {"topic": "t", "key": "7", "due_after": "soon", "due_before": 1767225630000}}
+    body = {"filter": {"topic": "t", "key": "7", "due_after": "soon", "due_before": 1767225630000}, "undo": True}
     assert [one[:2] for one in server.asked] == [("POST", "/v1/messages:cancel")] * 4
     assert [one.body for one in server.asked] == [{**body, "dry_run": dry} for dry in (True, True, False, False)]
 

@@ -10,6 +10,7 @@ import httpx
 from delayline.clock import Clock
 from delayline.errors import ConfigError
 from delayline.http.urls import is_safe_url
+from delayline.process.links import refuse_irregular
 
 READ_S = 5.0
 """For a connection, and between two parts of an answer."""
@@ -48,6 +49,8 @@ class HttpxProvider:
     def __init__(self, cafile: Path | None, clock: Clock) -> None:
         """`cafile` has the authorities that are trusted, else the system's are. Raises ConfigError."""
         try:
+            if cafile is not None:
+                refuse_irregular(cafile)
             self._trust = ssl.create_default_context(cafile=None if cafile is None else str(cafile))
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"access.oidc.cafile: cannot use {cafile}: {error}.") from error

@@ -33,7 +33,7 @@ from delayline.clock import Clock
 PENDING_MS = 600_000
 """From the beginning of a login to its end."""
 USED_MAX = 10_000
-EXCHANGES_MAX = 16
+EXCHANGES_MAX = 64
 """Codes that are being exchanged at once."""
 
 _PENDING = re.compile(rb"(1\.([A-Za-z0-9_-]{22})\.([0-9]{1,15}))\.([A-Za-z0-9_-]{43})")
@@ -93,9 +93,9 @@ class Logins:
         joint = "&" if "?" in endpoints.authorization else "?"
         return f"{endpoints.authorization}{joint}{urlencode(query)}", self._cookie(pending)
 
-    async def finish(self, cookies: Sequence[bytes], returned: Returned) -> Identity:
-        """Who has logged in. Raises Refusal (401, 503)."""
-        pending = self._used_up(cookies, returned.state)
+    async def finish(self, pending: Pending, returned: Returned) -> Identity:
+        """Who has logged in; the login is over with that. Raises Refusal (401, 503)."""
+        self._used.add(pending.seed, pending.begun_ms + PENDING_MS, self._clock.now_ms())
         endpoints = await self._provider.endpoints()
         if returned.iss != self.issuer and (returned.iss is not None or endpoints.answers_with_iss):
             raise unauthenticated("another identity provider has sent this browser back")
@@ -106,8 +106,8 @@ class Logins:
             raise unauthenticated("the identity provider has sent no code")
         return await self._exchanged(endpoints, returned.code, pending)
 
-    def _used_up(self, cookies: Sequence[bytes], state: str | None) -> Pending:
-        """The login that this browser has begun, which is over with that. Raises Refusal (401)."""
+    def begun(self, cookies: Sequence[bytes], state: str | None) -> Pending:
+        """The login that this very browser has begun, and that was not used. Raises Refusal (401)."""
         pending = self._read(cookies[0]) if len(cookies) == 1 else None
         if pending is None or state is None:
             raise unauthenticated(_AGAIN)
@@ -115,7 +115,6 @@ class Logins:
             raise unauthenticated(_AGAIN)
         if self._used.has(pending.seed, pending.begun_ms):
             raise unauthenticated(_AGAIN)
-        self._used.add(pending.seed, pending.begun_ms + PENDING_MS, self._clock.now_ms())
         return pending
 
     async def _exchanged(self, endpoints: Endpoints, code: str, pending: Pending) -> Identity:

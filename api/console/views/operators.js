@@ -98,6 +98,8 @@ function answer({ event, status }) {
 function details(line) {
   const code = (text) => (text ? h("code", null, text) : null);
   return h("details", null, h("summary", null, "More"), facts(
-    ["Path", code(line.path)], ["Query", code(line.query)], ["Body", code(line.body)], ["Address", code(line.address)],
-    ["Request", code(line.request_id)], ["File", code(line.source)], ["Detail", line.detail ?? null]));
+    ["Path", code(line.path)], ["Query", code(line.query)], ["Body", code(line.body)], ["SHA-256", code(line.body_sha256)],
+    ["Address", code(line.address)], ["Request", code(line.request_id)],
+    ["Left out", line.left_out ? `${line.left_out} that were refused before` : null],
+    ["File", code(line.source)], ["Detail", line.detail ?? null]));
 }

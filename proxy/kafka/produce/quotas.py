@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from proxy.kafka.produce.upstream import Upstream
 
 DEBT_MAX_S = 60.0
-"""A principal that owes more is refused, with an error that clients try again after. One connection never gets there
-with requests of less than that; many connections, each with one more request, would otherwise have no bound."""
+"""A principal that owes more is refused, with an error that clients try again after: large requests, or many
+connections, would otherwise have no bound."""
+
+
+PAUSE_MAX_S = 5.0
+"""A connection that is not read does not show that its client has closed it, and keeps its place meanwhile; what is
+not delayed waits on it, too; and a request in flight must be answered before its client gives up (30 s). Brokers
+bound their pauses by a window of some seconds as well. What is owed beyond it stays owed."""
 
 
 class ConnectionQuota:
@@ -65,7 +71,7 @@ class ConnectionQuota:
         self._pause(production, account)
 
     def _pause(self, production: ClientProduce, account: Account) -> None:
-        wait_s = account.wait_s
+        wait_s = min(account.wait_s, PAUSE_MAX_S)
         if wait_s > 0:
             production.throttle_time_ms = max(production.throttle_time_ms, ceil(wait_s * 1000))
             self._upstream.mute(account, wait_s)

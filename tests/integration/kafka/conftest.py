@@ -17,6 +17,8 @@ from mq.contract import Assigned, Event, Fetched, LogRecord, ShardBatch
 if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
     from tests.brokers.kafka import Kafka, KafkaAt
+    from tests.integration.kafka.strict import Strict
+    from tests.integration.proxy.conftest import Proxy
 
 PATIENCE_S = 60.0
 CLOCK = SystemClock()
@@ -143,3 +145,23 @@ def strict_kafka() -> "Iterator[Kafka]":
 
     with strict_broker() as kafka:
         yield kafka
+
+
+@pytest.fixture
+def guarded(strict_kafka: "Kafka") -> "Iterator[Strict]":
+    """A topic with a buffer, where Delayline may do what a proxy needs, and clients nothing yet."""
+    from tests.integration.kafka.strict import Strict
+
+    with ExitStack() as stack:
+        place = Strict(strict_kafka, stack)
+        place.make_buffer()
+        place.grant([need.acl for need in place.needs("proxy")])
+        yield place
+
+
+@pytest.fixture
+def proxied(guarded: "Strict") -> "Iterator[Proxy]":
+    from tests.integration.kafka.behind_strict import proxying
+
+    with proxying(guarded, guarded.as_delayline()) as proxy:
+        yield proxy

@@ -1,8 +1,6 @@
 """Right, act, topic by the Kafka proxy: each is answered as the broker answers it, and a delay changes nothing."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,14 +12,13 @@ from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.messages import produce
 from kafkawire.security.access import read_access
 from mq.kafka.admin.acl import LITERAL, PREFIXED, Acl, Pattern
-from tests.integration.kafka.behind_strict import proxying
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S
 from tests.integration.kafka.strict import CLIENT, Strict, login
 from tests.integration.proxy.conftest import Proxy
 from tests.unit.mq.kafka.batches import NO_PRODUCER, Sent, batch_of, plain
 
 if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
+    pass
 
 GRANTS = {
     "nothing": [],
@@ -38,21 +35,6 @@ GRANTS = {
 
 MAY_WRITE = {"write", "write by prefix", "write to all", "all"}
 KINDS = {"plain": [plain(1)], "delayed": [plain(1, delay=b"1h")], "mixed": [plain(1), plain(2, delay=b"1h")]}
-
-
-@pytest.fixture
-def place(strict_kafka: "Kafka") -> "Iterator[Strict]":
-    with ExitStack() as stack:
-        place = Strict(strict_kafka, stack)
-        place.make_buffer()
-        place.grant([need.acl for need in place.needs("proxy")])
-        yield place
-
-
-@pytest.fixture
-def proxy(place: Strict) -> Iterator[Proxy]:
-    with proxying(place, place.as_delayline()) as proxy:
-        yield proxy
 
 
 async def _codes(address: str, topic: str, batches: list[list[Sent]]) -> list[int]:
@@ -74,39 +56,39 @@ def codes(address: str, topic: str, batches: list[list[Sent]]) -> list[int]:
 
 
 @pytest.mark.parametrize("granted", GRANTS)
-def test_each_record_is_allowed_or_refused_as_by_the_broker(place: Strict, proxy: Proxy, granted: str) -> None:
-    names = {"topic": place.topic, "buffer": place.buffer}
+def test_each_record_is_allowed_or_refused_as_by_the_broker(guarded: Strict, proxied: Proxy, granted: str) -> None:
+    names = {"topic": guarded.topic, "buffer": guarded.buffer}
     acls = [Acl(Pattern("topic", how, name.format(**names)), operation) for how, name, operation in GRANTS[granted]]
     if acls:
-        place.grant(acls, CLIENT)
-    by_broker = codes(place.kafka.sasl_servers, place.topic, [[plain(1)]])
+        guarded.grant(acls, CLIENT)
+    by_broker = codes(guarded.kafka.sasl_servers, guarded.topic, [[plain(1)]])
     assert by_broker == [ErrorCode.NONE if granted in MAY_WRITE else ErrorCode.TOPIC_AUTHORIZATION_FAILED]
-    by_proxy = codes(f"127.0.0.1:{proxy.port + 1}", place.topic, list(KINDS.values()))
+    by_proxy = codes(f"127.0.0.1:{proxied.port + 1}", guarded.topic, list(KINDS.values()))
     assert by_proxy == by_broker * len(KINDS)
 
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_retry_needs_the_right_to_write_to_the_topic_of_its_group(
-    place: Strict, proxy: Proxy, is_there: bool
+    guarded: Strict, proxied: Proxy, is_there: bool
 ) -> None:
     """It is a worker that writes there, which may."""
-    node, retry = f"127.0.0.1:{proxy.port + 1}", f"{place.namespace}.retry.billing"
+    node, retry = f"127.0.0.1:{proxied.port + 1}", f"{guarded.namespace}.retry.billing"
     batches = [[plain(1, delay_retry=b"billing")], [plain(2, delay=b"1h"), plain(3, delay_retry=b"billing")]]
-    place.grant([Acl(Pattern("topic", LITERAL, place.topic), "Write")], CLIENT)
+    guarded.grant([Acl(Pattern("topic", LITERAL, guarded.topic), "Write")], CLIENT)
     if is_there:
-        place.admin.create_topics([NewTopic(retry, 1, 1)])[retry].result(PATIENCE_S)
-    assert codes(node, place.topic, batches) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
-    assert codes(node, place.topic, [[plain(4, delay=b"1h")]]) == [ErrorCode.NONE], "the rest it may"
-    place.grant([Acl(Pattern("topic", PREFIXED, f"{place.namespace}.retry."), "Write")], CLIENT)
-    assert codes(node, place.topic, batches) == [ErrorCode.NONE] * 2
+        guarded.admin.create_topics([NewTopic(retry, 1, 1)])[retry].result(PATIENCE_S)
+    assert codes(node, guarded.topic, batches) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+    assert codes(node, guarded.topic, [[plain(4, delay=b"1h")]]) == [ErrorCode.NONE], "the rest it may"
+    guarded.grant([Acl(Pattern("topic", PREFIXED, f"{guarded.namespace}.retry."), "Write")], CLIENT)
+    assert codes(node, guarded.topic, batches) == [ErrorCode.NONE] * 2
 
 
-def test_rights_are_those_of_now(place: Strict, proxy: Proxy) -> None:
+def test_rights_are_those_of_now(guarded: Strict, proxied: Proxy) -> None:
     """As soon as the broker goes by them, over a connection that is new."""
-    node = f"127.0.0.1:{proxy.port + 1}"
+    node = f"127.0.0.1:{proxied.port + 1}"
     for _ in range(2):
-        place.grant([Acl(Pattern("topic", LITERAL, place.topic), "Write")], CLIENT)
-        assert codes(node, place.topic, list(KINDS.values())) == [ErrorCode.NONE] * 3
-        place.revoke()
-        place.grant([need.acl for need in place.needs("proxy")])
-        assert codes(node, place.topic, list(KINDS.values())) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 3
+        guarded.grant([Acl(Pattern("topic", LITERAL, guarded.topic), "Write")], CLIENT)
+        assert codes(node, guarded.topic, list(KINDS.values())) == [ErrorCode.NONE] * 3
+        guarded.revoke()
+        guarded.grant([need.acl for need in guarded.needs("proxy")])
+        assert codes(node, guarded.topic, list(KINDS.values())) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 3

@@ -117,10 +117,11 @@ def test_a_value_of_another_hand_is_damage_and_the_next_opening_begins_anew(
     db = Rdict(str(tmp_path / "rocksdb"))
     change(db)
     db.close()
-    with pytest.raises(StoreDamaged):
+    with pytest.raises(StoreDamaged) as seen_only:
         verify(tmp_path, DATA_KEY)
+    assert "next start" not in str(seen_only.value)
     index = opened(tmp_path)
-    with pytest.raises(StoreDamaged):
+    with pytest.raises(StoreDamaged, match=f"the next start rebuilds the time index in {tmp_path} from the queue"):
         retained(index)
     index.close()
     index = opened(tmp_path)

@@ -108,11 +108,6 @@ def test_the_first_line_is_durable_before_anything_is_done(scene: Scene) -> None
     assert seen == [1]
 
 
-def test_a_topic_in_a_body_is_in_the_second_line(scene: Scene) -> None:
-    scene.ask("cancelMessages")
-    assert [line["topic"] for line in scene.lines()] == [None, "orders"]
-
-
 def test_nothing_of_messages_is_written_down(scene: Scene) -> None:
     scene.api.send({"value": "secret-value", "key": "secret-key"})
     for id in ("cancelMessages", "redriveDeadLetters", "purgeTopic"):
@@ -123,12 +118,13 @@ def test_nothing_of_messages_is_written_down(scene: Scene) -> None:
 def test_the_list_is_newest_first_over_all_principals_and_pages(scene: Scene) -> None:
     for principal, id in (("ann", "pauseTopic"), ("bob", "resumeTopic"), ("eve", "purgeTopic")):
         scene.ask(id, principal)
-    wanted = [("purgeTopic", 403), ("resumeTopic", 200), ("pauseTopic", 200)]
+    wanted = [("resumeTopic", 200), ("pauseTopic", 200)]
     by_hand = [line for id, status in wanted for line in ((id, "answered", status), (id, "asked", None))]
+    by_hand.append(("purgeTopic", "refused", 403))
     for limit in (1, 2, 100):
         found = scene.listed(limit=limit)
         assert sorted(found, key=str) == sorted(by_hand, key=str)
-        assert [id for id, event, _ in found if event == "answered"] == [id for id, _ in wanted]
+        assert [id for id, event, _ in found if event != "asked"] == ["purgeTopic", "resumeTopic", "pauseTopic"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Durations, sizes, lists, tables, secrets and levels as settings are written."""
 
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,6 +118,43 @@ def test_a_secret_file_that_is_no_text_is_refused_without_showing_it(tmp_path: P
         SECRET.validate_python({"file": "password"}, context=tmp_path)
 
 
+@pytest.mark.parametrize("text", ["", "\n", "\r\n", " \n"])
+def test_a_secret_file_that_gives_nothing_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "password").write_bytes(text.encode())
+    with pytest.raises(ValidationError, match="the file password is empty"):
+        SECRET.validate_python({"file": "password"}, context=tmp_path)
+
+
+def test_one_line_break_at_the_end_of_a_secret_file_is_ignored_however_it_is_written(tmp_path: Path) -> None:
+    for end in ("", "\n", "\r\n"):
+        (tmp_path / "password").write_bytes(f"s3cret{end}".encode())
+        assert SECRET.validate_python({"file": "password"}, context=tmp_path).get_secret_value() == "s3cret"
+
+
+def test_a_secret_file_may_have_64_kib_and_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("x" * 65536)
+    (tmp_path / "password").symlink_to("target")
+    assert len(SECRET.validate_python({"file": "password"}, context=tmp_path).get_secret_value()) == 65536
+    (tmp_path / "target").write_text("x" * 65537)
+    with pytest.raises(ValidationError, match="password: it has more than 65536 bytes"):
+        SECRET.validate_python({"file": "password"}, context=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (os.mkfifo, "is a pipe"),
+        (os.mkdir, "is a folder"),
+        (lambda path: os.symlink("/dev/zero", path), "is a device"),
+        (lambda path: os.symlink("/nowhere", path), "is a link that leads nowhere"),
+    ],
+)
+def test_what_is_no_file_is_not_opened_for_a_secret(tmp_path: Path, make: Callable[[Path], object], why: str) -> None:
+    make(tmp_path / "password")
+    with pytest.raises(ValidationError, match=f"cannot read the file password: {why}"):
+        SECRET.validate_python({"file": "password"}, context=tmp_path)
+
+
 # --- secrets that a command prints
 
 
@@ -152,6 +191,9 @@ def test_other_text_with_brackets_is_the_secret(text: str) -> None:
         ({"command": "echo s3cret"}, 'one key "file" or "command"'),
         ({"command": ["echo", 5]}, 'one key "file" or "command"'),
         ({"command": ["echo"], "file": "s3cret"}, 'one key "file" or "command"'),
+        ({"command": [""]}, "words with a program first"),
+        ({"command": ["true"]}, "the command true gives no secret: it prints nothing"),
+        ({"command": ["echo"]}, "the command echo gives no secret: it prints nothing"),
     ],
 )
 def test_a_command_that_gives_no_secret_is_refused_without_its_output(table: object, why: str) -> None:

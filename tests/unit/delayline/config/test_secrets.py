@@ -110,6 +110,50 @@ def test_errors_about_itself_show_none(tmp_path: Path, kind: str) -> None:
             assert marks.shown_in(f"{refused.value!r} {refused.value.__cause__!r}") == []
 
 
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ({"file": "empty"}, "the file empty is empty"),
+        ({"command": ["true"]}, "the command true gives no secret: it prints nothing"),
+    ],
+)
+@KINDS
+def test_none_is_taken_from_what_gives_nothing(
+    tmp_path: Path, kind: str, source: Mapping[str, Any], why: str
+) -> None:
+    (tmp_path / "empty").write_text("\n")
+    marks = marked(kind)
+    tried = [path for path in secret_settings() if ALONE.get(".".join(path), kind) == kind]
+    for path in tried:
+        setting = ".".join(path)
+        with pytest.raises(ConfigError) as refused:
+            loaded(tmp_path, marks, **{setting: _from(source, marks.given[setting], marks.secrets)})
+        assert str(refused.value).startswith(setting)
+        assert why in str(refused.value)
+    assert len(tried) > 5
+
+
+def _from(source: Mapping[str, Any], value: Any, secrets: list[str]) -> Any:
+    """The value of a setting, whose secrets come from `source`."""
+    if isinstance(value, dict):
+        return {name: _from(source, one, secrets) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_from(source, one, secrets) for one in value]
+    return source if value in secrets else value
+
+
+@pytest.mark.parametrize("setting", ["store.encryption_key", "store.encryption_key_before"])
+def test_an_encryption_key_that_is_written_down_is_not_empty(tmp_path: Path, setting: str) -> None:
+    variable = "DELAYLINE_" + setting.replace(".", "__").upper()
+    (file := tmp_path / "empty.toml").write_text(f'{setting} = ""\n')
+    given: list[tuple[Path | None, dict[str, str]]] = [(file, {}), (None, {variable: ""})]
+    for path, environ in given:
+        with pytest.raises(ConfigError, match=r"expected 32 bytes in base64 .* leave it out") as refused:
+            load_settings(path, {}, environ, tmp_path)
+        assert str(refused.value).startswith(f"{setting}: ")
+    assert load_settings(None, {}, {}, tmp_path).store.encryption_keys == ("", "")
+
+
 @contextmanager
 def built(folder: Path, kind: str, settings: Settings) -> Iterator[object]:
     """The objects of a process with these settings."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from delayline.encryption.data_key import FILE, DataKey, find_data_key, make_data_key, open_data_key
+from delayline.encryption.data_key import FILE, DataKey, Stored, find_data_key, make_data_key, open_data_key
 from delayline.errors import ConfigError, DelaylineError
 from tests.acceptance.seen import seen
 
@@ -18,7 +18,7 @@ OLD, NEW, OTHER = (b64encode(bytes([number]) * 32).decode() for number in (1, 2,
 
 
 def opened(folder: Path, key: str = OLD, before: str = "", *, has_data: bool = True) -> DataKey | None:
-    return open_data_key(folder, key, before, has_data=has_data)
+    return open_data_key(folder, key, before, stored=Stored.DATA if has_data else Stored.NOTHING)
 
 
 @pytest.fixture
@@ -128,6 +128,14 @@ def test_a_missing_or_wrong_key_is_refused_and_nothing_changed(
 def test_data_without_its_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="never encrypted"):
         opened(tmp_path, has_data=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["", OLD])
+def test_encrypted_data_without_its_file_is_refused_and_not_to_be_encrypted_again(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError, match=r"is encrypted, and encryption\.json is gone: put it back") as refused:
+        open_data_key(tmp_path, key, stored=Stored.ENCRYPTED)
+    assert "data encrypt" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from delayline.process.commands import COMPLAINT_BYTES_MAX, CommandFailed, output_of
+from delayline.process.commands import COMPLAINT_CHARS_MAX, CommandFailed, output_of
 
 SECRET = "s3cret-output"
 
@@ -51,7 +51,26 @@ def test_a_long_complaint_is_cut_to_its_end() -> None:
     with pytest.raises(CommandFailed) as failed:
         run("import sys; sys.stderr.write('x' * 100_000 + 'end'); sys.exit(1)")
     assert failed.value.complaint.endswith("xend")
-    assert len(failed.value.complaint) == COMPLAINT_BYTES_MAX
+    assert len(failed.value.complaint) == COMPLAINT_CHARS_MAX + len("...")
+
+
+def test_a_complaint_is_one_line_that_a_terminal_does_not_obey() -> None:
+    with pytest.raises(CommandFailed) as failed:
+        run(r"import sys; sys.exit('\x1b[31mred\nnext\x9b1m \u202eleft \x07')")
+    assert failed.value.complaint == r"\x1b[31mred next\x9b1m \u202eleft \x07"
+
+
+OTHER = "import os, time\nif os.fork() == 0: time.sleep(600); os._exit(0)\n"
+"""Starts a process that keeps the output open."""
+
+
+def test_one_that_has_ended_counts_although_another_process_keeps_its_output_open() -> None:
+    assert run(f"{OTHER}print('{SECRET}')") == f"{SECRET}\n".encode()
+
+
+def test_its_exit_code_counts_although_another_process_keeps_its_output_open() -> None:
+    with pytest.raises(CommandFailed, match="exit code 3"):
+        run(f"{OTHER}os._exit(3)")
 
 
 def test_one_that_is_not_there_is_reported() -> None:

@@ -188,6 +188,18 @@ def test_what_cannot_be_is_refused_by_name(changed: Mapping[str, str], why: str)
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["ssl.ca.location", "ssl.crl.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"],
+)
+def test_a_pipe_is_refused_by_name_and_not_opened(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    certificate = {"ssl.certificate.pem": "x"} if name == "ssl.key.location" else {}
+    with pytest.raises(ConfigError, match=r"mq\.properties: ssl\..*is a pipe") as caught:
+        read_tls({**certificate, name: str(tmp_path / "pipe")})
+    assert name in str(caught.value)
+
+
 @pytest.mark.parametrize("password", [None, "wrong"])
 def test_a_key_whose_password_is_not_known_is_refused_and_nobody_is_asked_for_it(
     folder: Path, password: str | None

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,14 @@ def test_whoever_is_refused_hears_which_process_has_the_queue_and_since_when(tmp
         Folder(tmp_path / "queue", "delayline")
     holder.close()
     Folder(tmp_path / "queue", "delayline").close()
+
+
+def test_a_process_that_has_ended_is_not_named(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    holder = Folder(tmp_path / "queue", "delayline")
+    holder.make()
+    (tmp_path / "queue" / "LOCK").write_text(f"{ended.pid} on {socket.gethostname()}")
+    with pytest.raises(QueueLocked, match=r"is in use by another process$"):
+        Folder(tmp_path / "queue", "delayline")
+    holder.close()

@@ -1,5 +1,6 @@
 """What the provider is asked over HTTP: over sockets, within bounds, and led nowhere else."""
 
+import os
 import ssl
 from pathlib import Path
 
@@ -86,4 +87,10 @@ def test_a_file_of_authorities_that_cannot_be_used_is_refused_at_the_start(
     if content is not None:
         (tmp_path / "ca.crt").write_bytes(content)
     with pytest.raises(ConfigError, match=r"access\.oidc\.cafile"):
+        HttpxProvider(tmp_path / "ca.crt", CLOCK)
+
+
+def test_a_pipe_of_authorities_is_refused_and_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ca.crt")
+    with pytest.raises(ConfigError, match=r"access\.oidc\.cafile: .* is a pipe"):
         HttpxProvider(tmp_path / "ca.crt", CLOCK)

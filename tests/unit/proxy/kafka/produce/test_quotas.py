@@ -15,7 +15,7 @@ from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.message import RequestHeader
 from kafkawire.protocol.messages.produce import ProduceRequest
 from proxy.kafka.produce.produces import ClientProduce, PartitionBatch
-from proxy.kafka.produce.quotas import DEBT_MAX_S, ConnectionQuota
+from proxy.kafka.produce.quotas import DEBT_MAX_S, PAUSE_MAX_S, ConnectionQuota
 from proxy.kafka.produce.scan import scan_batch
 from proxy.kafka.produce.screen import Seen, directives_of
 from proxy.kafka.response_order import Turn
@@ -70,11 +70,23 @@ def test_a_request_is_paid_once_and_its_bytes_for_each_partition() -> None:
 def test_the_longer_pause_is_answered_ours_or_the_brokers() -> None:
     scene = Scene(*BYTES)
     produce = scene.produce()
-    produce.throttle_time_ms = 5000
+    produce.throttle_time_ms = 3000
     scene.quota.pay(produce, 100)
-    assert produce.throttle_time_ms == 5000
-    scene.quota.pay(produce, 900)
-    assert produce.throttle_time_ms == 10_000
+    assert produce.throttle_time_ms == 3000
+    scene.quota.pay(produce, 300)
+    assert produce.throttle_time_ms == 4000
+
+
+def test_a_pause_is_bounded_and_the_debt_is_not_forgotten() -> None:
+    scene = Scene(*BYTES)
+    scene.quota.pay(scene.produce(), 2000)
+    assert scene.muted_s == [PAUSE_MAX_S]
+    scene.clock.advance(5000)
+    scene.quota.pay(scene.produce(), 0)
+    assert scene.muted_s == [PAUSE_MAX_S, PAUSE_MAX_S]
+    scene.clock.advance(14_000)
+    scene.quota.pay(scene.produce(), 0)
+    assert scene.muted_s[2:] == pytest.approx([1.0])
 
 
 def test_a_principal_in_debt_is_refused_only_where_it_owes_a_lot() -> None:
