@@ -11,6 +11,7 @@ Everything here blocks and runs in threads. One chunk is held at a time, besides
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from delayline.buffer.undo import (
 )
 from delayline.names import Names
 from mq.contract import Admin, Append, Claim, Client, LogRecord
-from mq.errors import QueueUnavailable
+from mq.errors import QueueUnavailable, TopicUnknown
 
 CLAIM = "undo"
 CHUNK = 500
@@ -129,7 +130,9 @@ class Purged:
 
     def restoring(self, opened: Opened) -> "Restoring":
         """Nothing is done yet."""
-        return Restoring(self._client, self._log, self._names, self._claim, opened)
+        return Restoring(
+            self._client, self._log, self._names, self._claim, opened, partial(self.is_of_another, opened)
+        )
 
 
 def _opened(partition: str, record: LogRecord) -> Opened | None:
@@ -142,9 +145,16 @@ class Restoring:
     """One undo at work, step by step; `close` it. `back` counts what was sent now, `before` what was found sent."""
 
     def __init__(
-        self, client: Client, log: OwnTopic, names: Names, claim: Callable[[str], Claim], opened: Opened
+        self,
+        client: Client,
+        log: OwnTopic,
+        names: Names,
+        claim: Callable[[str], Claim],
+        opened: Opened,
+        is_of_another: Callable[[], bool],
     ) -> None:
         self._client, self._log, self._names = client, log, names
+        self._is_of_another = is_of_another
         self._take_claim = claim
         self._claim: Claim | None = None
         self._undo, self._opening = opened.id, opened.opening
@@ -211,6 +221,9 @@ class Restoring:
 
     def _sent(self, partition: str, chunk: "_Chunk") -> bool:
         assert self._claim is not None, "only the process that has claimed it"
+        # rule undo-topic: what waited for a topic that is deleted meanwhile would go to the next one of its name.
+        if self._is_of_another():
+            raise TopicUnknown(self._opening.topic)
         # rule undo-mark: after a crash, or asked again, all of it would be sent again: delivered twice.
         mark = Append(self._names.purged, partition, encode_mark(Mark(self._undo, chunk.end)))
         self._claim.append([*chunk.appends, mark])

@@ -15,7 +15,7 @@ from delayline.names import Names
 from delayline.records.message import Header
 from delayline.records.record import decode_body
 from mq.contract import Append
-from mq.errors import ClaimLost, QueueUnavailable
+from mq.errors import ClaimLost, QueueUnavailable, TopicUnknown
 from tests.mutation.mutant import Mutant, load
 from tests.mutation.operators import at, never, value, written
 from tests.unit.delay_service.core.test_claims import delay, own, restart, rows
@@ -131,6 +131,19 @@ def test_of_two_undos_at_once_the_first_one_ends_and_nothing_comes_twice(
         deque(iter(first.step, False), maxlen=0)
     scene.bench.turn()
     assert sorted(scene.pass_time(), key=str) == sorted(values, key=str)
+
+
+def test_nothing_is_sent_to_a_topic_that_was_made_again_while_the_undo_was_under_way(scene: UndoScene) -> None:
+    sent(scene)
+    restoring = scene.purged.restoring(scene.purge())
+    restoring.step()
+    known = scene.bench.queue.topic
+    scene.bench.queue.topic = lambda name: (
+        known(name)._replace(topic_id=bytes(16)) if name == "orders" else known(name)
+    )
+    with pytest.raises(TopicUnknown):
+        deque(iter(restoring.step, False), maxlen=0)
+    assert restoring.back == 0
 
 
 def test_nothing_is_sent_while_a_transaction_may_hide_what_was(scene: UndoScene) -> None:
@@ -268,6 +281,10 @@ CAUGHT: tuple[tuple[Mutant, Callable[..., None]], ...] = (
     (
         Mutant("a mark is one copy short", "undo-mark", value(at("args[2].args[0].args[1]", written("${} - 1")))),
         test_an_undo_that_is_asked_again_sends_nothing_twice,
+    ),
+    (
+        Mutant("an undo looks for the topic at its beginning alone", "undo-topic", never),
+        test_nothing_is_sent_to_a_topic_that_was_made_again_while_the_undo_was_under_way,
     ),
     (
         Mutant("an undo does not wait for what may be hidden", "undo-looks", never),
