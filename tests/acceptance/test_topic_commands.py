@@ -81,7 +81,8 @@ def test_a_topic_is_purged_only_after_confirmation(shared: Server) -> None:
     assert counted == (0, "2 messages would be cancelled\n", "")
     assert (asked.code, asked.out, len(waiting)) == (2, "", 2)
     assert "Cancel 2 messages, all that wait in purging? Standard input is no terminal" in asked.err
-    assert done == (0, "2 messages cancelled\n", "")
+    assert (done.code, done.out) == (0, "2 messages cancelled\n")
+    assert re.fullmatch(r"until \S+Z: delayline undo purging \S+\n", done.err)
     assert run("list", "--topic", "purging", url=shared.url).out == "no messages\n"
 
 

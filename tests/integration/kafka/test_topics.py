@@ -58,8 +58,14 @@ def test_the_audit_is_kept_for_a_month_of_the_brokers_time_or_longer(place: Plac
 
     queue.cluster.configure(name, {"retention.ms": "1000", "message.timestamp.type": "CreateTime"})
     soon(lambda: kept("retention.ms", "message.timestamp.type") == (month, "LogAppendTime"))
-    queue.cluster.configure(name, {"retention.ms": "-1", "compression.type": "gzip"})
-    soon(lambda: kept("retention.ms", "compression.type") == ("-1", "zstd"))
+
+    def kept_for_ever() -> bool:
+        """A repair that has begun before may write the month once more."""
+        if kept("retention.ms") != ("-1",):
+            queue.cluster.configure(name, {"retention.ms": "-1", "compression.type": "gzip"})
+        return kept("retention.ms", "compression.type") == ("-1", "zstd")
+
+    soon(kept_for_ever)
 
 
 def test_partitions_added_to_the_topic_are_added_to_its_buffer_and_assigned(place: Place) -> None:
