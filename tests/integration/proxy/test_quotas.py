@@ -71,17 +71,18 @@ def is_answered(client: WireClient) -> None:
 def test_what_is_over_the_quota_is_taken_and_the_connection_is_not_read_for_as_long_as_the_answer_has(
     limited: Proxy, connect: Connect
 ) -> None:
-    limited.limit('bytes_per_second = "1KiB"', 'bytes_burst = "1B"')
+    limited.limit('bytes_per_second = "300B"', 'bytes_burst = "1B"')
     with limited.open(limited.registry):
         client, other = connect(limited), connect(limited)
-        answer, at_s = sent(client, limited, LARGE), CLOCK.monotonic_s()
+        begun_s = CLOCK.monotonic_s()
+        answer = sent(client, limited, LARGE)
         assert result_of(answer).error_code == ErrorCode.NONE
-        assert 500 < answer.throttle_time_ms < 2000
+        assert 2000 < answer.throttle_time_ms < 5000
+        ends_s = begun_s + answer.throttle_time_ms / 1000  # or later: the pause has begun since
         is_answered(other)
-        assert CLOCK.monotonic_s() - at_s < answer.throttle_time_ms / 1000
+        assert CLOCK.monotonic_s() < ends_s
         is_answered(client)
-        waited_s = CLOCK.monotonic_s() - at_s
-        assert waited_s > answer.throttle_time_ms / 1000 - 0.1  # the answer itself took some of it
+        assert CLOCK.monotonic_s() > ends_s
         assert sent(client, limited, {}).throttle_time_ms == 0
     assert limited.count("delayline_quota_muted_seconds_total") == pytest.approx(answer.throttle_time_ms / 1000, 0.01)
 
@@ -111,7 +112,7 @@ def test_within_the_quota_nothing_is_slowed_down_and_only_delayed_records_count(
 
 
 def test_a_throttled_principal_slows_no_other_and_is_known_by_its_login(limited: Proxy, connect: Connect) -> None:
-    ledger = limited.limit('bytes_per_second = "1KiB"', 'bytes_burst = "1B"', principals="User:alice").kafka
+    ledger = limited.limit('bytes_per_second = "300B"', 'bytes_burst = "1B"', principals="User:alice").kafka
     servers = parse_servers(limited.place.kafka.sasl_servers)
     with limited.open(limited.registry, bootstrap=servers, access=access_of("bob")):
         alice, bob = connect(limited, "alice"), connect(limited, "bob")
