@@ -83,8 +83,13 @@ def test_the_page_names_every_setting_once() -> None:
     assert sorted(keys) == sorted(key for key, _, _ in describe(Settings()))
 
 
+NOT_EMPTY = ("store.encryption_key", "store.encryption_key_before")
+"""Settings that are refused where they are written and empty: nothing would be encrypted."""
+
+
 def test_the_defaults_on_the_page_are_the_defaults(tmp_path: Path) -> None:
-    environ = {f"DELAYLINE_{key.upper().replace('.', '__')}": value for key, value in defaults_on_page().items()}
+    written_out = {key: value for key, value in defaults_on_page().items() if key not in NOT_EMPTY}
+    environ = {f"DELAYLINE_{key.upper().replace('.', '__')}": value for key, value in written_out.items()}
     written = load_settings(None, {}, environ, tmp_path)
     assert [row[:2] for row in describe(written)] == [row[:2] for row in describe(Settings())]
 
