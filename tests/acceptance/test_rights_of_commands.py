@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from delayline.access.acts import Act
-from delayline.access.hashing import Hasher
-from delayline.access.keys import AccessKey, AccessKeys, new_token
 from tests.acceptance.asking import Ran, run
-from tests.fault.server import Server
+from tests.acceptance.keyed import ROOT, KeyedServer
 from tests.unit.api.access.held import allowing
 
 COMMANDS = {
@@ -56,35 +54,24 @@ NOT_SHOWN = (
 
 
 class Keyed:
-    """A server with a message that waits, and a key for each principal of the rules."""
+    """A server with a message that waits."""
 
     def __init__(self, folder: Path) -> None:
-        self.key: dict[str, str] = {}
-        keys, hasher = [], Hasher()
-        for principal in ["root", *(f"{kind}-{act}" for act in ACTS for kind in ("only", "but", "other"))]:
-            token = new_token()
-            self.key[principal] = str(token)
-            keys.append(AccessKey(token.key_id, principal, hasher.hash(token.secret), 0))
-        (folder / "keys.json").write_bytes(AccessKeys(keys).encoded())
-        (folder / "rules.toml").write_text(RULES + allowing("root", *Act, topics="*"))
-        files = {"access__rules": str(folder / "rules.toml"), "access__keys": str(folder / "keys.json")}
-        self.server = Server(folder / "data", api__auth="keys", **files)
+        principals = [f"{kind}-{act}" for act in ACTS for kind in ("only", "but", "other")]
+        self.server = KeyedServer(folder, principals, RULES)
         self.server.start()
         self.server.wait_ready()
+        sent = run("send", "orders", "v", "--delay", "1h", "--json", url=self.server.url, key=self.server.key[ROOT])
+        self.message_id = json.loads(sent.out)["message_id"]
 
     def run(self, principal: str, command: str) -> Ran:
         words = command.format(topic="orders", id=self.message_id).split()
-        return run(*words, url=self.server.url, key=self.key[principal])
-
-    def send(self) -> None:
-        sent = run("send", "orders", "v", "--delay", "1h", "--json", url=self.server.url, key=self.key["root"])
-        self.message_id = json.loads(sent.out)["message_id"]
+        return run(*words, url=self.server.url, key=self.server.key[principal])
 
 
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
     keyed = Keyed(tmp_path_factory.mktemp("keyed"))
-    keyed.send()
     yield keyed
     keyed.server.kill()
 

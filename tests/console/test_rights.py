@@ -1,18 +1,16 @@
 """Principal, act, topic in the console: what a person presses or looks at is allowed by one act."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from delayline.access.acts import Act
-from delayline.access.hashing import Hasher
-from delayline.access.keys import AccessKey, AccessKeys, new_token
 from tests.acceptance.asking import wait_for
+from tests.acceptance.keyed import ROOT, KeyedServer
 from tests.console.conftest import OpenPage
-from tests.fault.server import Server, http_client
+from tests.fault.server import http_client
 from tests.unit.api.access.held import allowing
 
 Step = Callable[[Page], None]
@@ -68,50 +66,41 @@ ACTS = sorted({doing.act for doing in DOINGS.values()})
 SESSION = "delayline-session"
 
 
-class Keyed:
-    """A server whose principals may do one act and look, or all but one act."""
-
-    def __init__(self, folder: Path) -> None:
-        self.key: dict[str, str] = {}
-        keys, hasher = [], Hasher()
-        for principal in ["root", *(f"{kind}-{act}" for act in ACTS for kind in ("only", "but"))]:
-            token = new_token()
-            self.key[principal] = str(token)
-            keys.append(AccessKey(token.key_id, principal, hasher.hash(token.secret), 0))
-        rules = "".join(
-            allowing(f"only-{act}", act, "read") + allowing(f"but-{act}", *(one for one in Act if one != act))
-            for act in ACTS
-        )
-        (folder / "keys.json").write_bytes(AccessKeys(keys).encoded())
-        (folder / "rules.toml").write_text(rules + allowing("root", *Act, topics="*"))
-        files = {"access__rules": str(folder / "rules.toml"), "access__keys": str(folder / "keys.json")}
-        self.server = Server(folder / "data", api__auth="keys", **files)
-        self.server.start()
-        self.server.wait_ready()
-
-    def send(self) -> str:
-        """The id of a message that waits."""
-        headers = {"authorization": f"Bearer {self.key['root']}"}
-        with http_client(20) as http:
-            body = {"value": "hello", "schedule": {"delay": "1h"}}
-            sent = http.post(f"{self.server.url}/v1/topics/orders/messages", json=body, headers=headers).json()
-            url = f"{self.server.url}/v1/messages/{sent['message_id']}"
-            wait_for(lambda: http.get(url, headers=headers).json().get("state"), lambda state: state == "pending")
-        return str(sent["message_id"])
-
-    def log_in(self, page: Page, principal: str) -> None:
-        """As the page does it, without its form."""
-        headers = {"authorization": f"Bearer {self.key[principal]}", "delayline-request": "1"}
-        with http_client(20) as http:
-            session = http.post(f"{self.server.url}/v1/session", headers=headers).cookies[SESSION]
-        page.context.add_cookies([{"name": SESSION, "value": session, "url": self.server.url}])
+RULES = "".join(
+    allowing(f"only-{act}", act, "read") + allowing(f"but-{act}", *(one for one in Act if one != act)) for act in ACTS
+)
 
 
 @pytest.fixture(scope="module")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
-    keyed = Keyed(tmp_path_factory.mktemp("keyed"))
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedServer]:
+    """Its principals may do one act and look, or all but one act."""
+    principals = [f"{kind}-{act}" for act in ACTS for kind in ("only", "but")]
+    keyed = KeyedServer(tmp_path_factory.mktemp("keyed"), principals, RULES)
+    keyed.start()
+    keyed.wait_ready()
     yield keyed
-    keyed.server.kill()
+    keyed.kill()
+
+
+def sent(keyed: KeyedServer) -> str:
+    """The id of a message that waits."""
+    headers = keyed.shown_by(ROOT)
+    with http_client(20) as http:
+        body = {"value": "hello", "schedule": {"delay": "1h"}}
+        message_id = http.post(f"{keyed.url}/v1/topics/orders/messages", json=body, headers=headers).json()[
+            "message_id"
+        ]
+        url = f"{keyed.url}/v1/messages/{message_id}"
+        wait_for(lambda: http.get(url, headers=headers).json().get("state"), lambda state: state == "pending")
+    return message_id
+
+
+def log_in(keyed: KeyedServer, page: Page, principal: str) -> None:
+    """As the page does it, without its form."""
+    headers = {**keyed.shown_by(principal), "delayline-request": "1"}
+    with http_client(20) as http:
+        session = http.post(f"{keyed.url}/v1/session", headers=headers).cookies[SESSION]
+    page.context.add_cookies([{"name": SESSION, "value": session, "url": keyed.url}])
 
 
 OFTEN = ("see what it carries", "cancel", "purge")
@@ -121,14 +110,14 @@ OFTEN = ("see what it carries", "cancel", "purge")
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=() if one in OFTEN else pytest.mark.thorough) for one in DOINGS]
 )
-def test_what_a_person_does_is_allowed_by_its_act_alone(open_page: OpenPage, keyed: Keyed, name: str) -> None:
+def test_what_a_person_does_is_allowed_by_its_act_alone(open_page: OpenPage, keyed: KeyedServer, name: str) -> None:
     doing = DOINGS[name]
-    place = doing.place.format(id=keyed.send())
-    page = open_page(url=keyed.server.url)
+    place = doing.place.format(id=sent(keyed))
+    page = open_page(url=keyed.url)
     for who in (f"but-{doing.act}", f"only-{doing.act}"):
-        keyed.log_in(page, who)
+        log_in(keyed, page, who)
         page.goto("about:blank")
-        page.goto(f"{keyed.server.url}/{place}")
+        page.goto(f"{keyed.url}/{place}")
         expect(page.locator("#session")).to_contain_text(who)
         page.wait_for_load_state("networkidle")
         refusal = f"{who} has no right to `{doing.act}` of topic 'orders'"
