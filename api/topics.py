@@ -94,6 +94,11 @@ class TopicBook:
         if self._names.is_own(topic):
             raise Refusal(TOPIC_UNKNOWN, f"there is no topic {topic!r}")
 
+    async def check_there(self, topic: str) -> None:
+        """Raises Refusal for what can be no topic of users, TopicUnknown, QueueUnavailable."""
+        self.check_users(topic)
+        await self.info(topic)
+
     async def is_there(self, topic: str) -> bool:
         """Asking makes none. Raises QueueUnavailable."""
         if topic in self._known:
@@ -223,7 +228,7 @@ class TopicBook:
             record_bytes_max=self._services.client.record_bytes_max(info.name),
             has_buffer=has_buffer,
             fresh_until_s=self._now_s() + FRESH_S,
-            in_turn=[name for name in info.partitions if name not in info.down] or info.partitions,
+            in_turn=info.taking,
             turns=itertools.count(),
             accepted=self._metrics.accepted.labels(info.name, "http"),
         )

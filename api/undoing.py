@@ -79,11 +79,10 @@ class Purged:
         """For what is about to be ended, by a PURGE or a CANCEL. Raises TopicUnknown, QueueUnavailable."""
         self._admin.ensure_own()
         info = self._admin.topic(self._names.purged)
-        up = [name for name in info.partitions if name not in info.down] or list(info.partitions)
-        ends = {name: self._client.offsets(self._names.purged, name)[1] for name in up}
+        ends = {name: self._client.offsets(self._names.purged, name)[1] for name in info.taking}
         target = self._admin.topic(topic)
         opening = Opening(of=of, topic=topic, topic_id=target.topic_id.hex(), undo_ms=undo_ms, ends=ends)
-        append = Append(self._names.purged, up[0], encode_opening(opening))
+        append = Append(self._names.purged, info.taking[0], encode_opening(opening))
         (at,) = self._client.append([append]).result(STORED_S)
         return Opened(f"{at.partition}.{at.offset}", at.appended_at_ms, opening)
 

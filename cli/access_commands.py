@@ -19,6 +19,7 @@ from delayline.access.acts import Act
 from delayline.access.keys import NOTE_CHARS_MAX, AccessKey, AccessKeys, is_principal, new_token
 from delayline.access.names import OIDC_GROUP
 from delayline.access.rules import read_any, read_rules
+from delayline.access.source import read_bytes
 from delayline.clock import SystemClock
 from delayline.errors import ConfigError, MalformedDirective
 from delayline.process.durably import write_durably
@@ -67,7 +68,7 @@ def explain(
     """Show which rule allows a principal to do something. Exit code 1 where none does."""
     path = file or _setting("rules", config)
     names = (principal, *(OIDC_GROUP + one for one in groups or ()))
-    rule = read_rules(_read(path), str(path)).deciding(names, act, topic)
+    rule = read_rules(read_bytes(path), str(path)).deciding(names, act, topic)
     about = "every topic" if topic is None else topic
     if rule is None:
         raise Failure(f"refused: no rule of {path} allows {principal} to {act} {about}", FAILED)
@@ -81,7 +82,7 @@ def quota(
 ) -> None:
     """Show which quota holds for a principal."""
     path = file or _setting("rules", config)
-    found = read_any(_read(path), str(path)).quota_of(principal)
+    found = read_any(read_bytes(path), str(path)).quota_of(principal)
     if found is None:
         typer.echo(f"no limit: no quota of {path} is for {principal}")
         return
@@ -115,7 +116,7 @@ def list_keys(file: KeysFile = None, config: ConfigPath = None) -> None:
     """List the keys, never their secrets."""
     path = file or _setting("keys", config)
     now_ms = SystemClock().now_ms()
-    show_rows(COLUMNS, [_row(key, now_ms) for key in AccessKeys.parse(_read(path), str(path)).all()])
+    show_rows(COLUMNS, [_row(key, now_ms) for key in AccessKeys.parse(read_bytes(path), str(path)).all()])
 
 
 def _row(key: AccessKey, now_ms: int) -> list[str]:
@@ -151,21 +152,13 @@ def _setting(name: str, config: Path | None) -> Path:
     return path
 
 
-def _read(path: Path) -> bytes:
-    """Raises ConfigError."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}.") from error
-
-
 def _change(path: Path, change: Callable[[AccessKeys], AccessKeys]) -> None:
     """Write the file anew, whole or not at all; it may not be there yet. Raises ConfigError, and what `change`
     raises."""
     try:
         with _locked(path):
             before = path.stat() if path.exists() else None
-            known = AccessKeys([]) if before is None else AccessKeys.parse(_read(path), str(path))
+            known = AccessKeys([]) if before is None else AccessKeys.parse(read_bytes(path), str(path))
             mode = KEYS_MODE if before is None else stat.S_IMODE(before.st_mode)
             write_durably(path.resolve(), change(known).encoded(), mode)
             if before is not None:

@@ -9,7 +9,6 @@ from cli.http_client import DEFAULT_URL, HttpClient
 from cli.options import Json, Url
 from cli.tables import show_json, show_rows
 
-PAGE_SIZE = 1000
 COLUMNS = ("at", "principal", "operation", "topic", "status", "detail")
 UNANSWERED = "no answer known"
 
@@ -27,7 +26,7 @@ def acts(
 ) -> None:
     """List who did what, newest first, from the topic of `access.act_topic`."""
     filters = {"principal": principal, "operation": operation, "topic": topic, "since": since, "until": until}
-    answer = _pages(HttpClient(url), None if everything else limit, filters)
+    answer = HttpClient(url).pages("/v1/acts", "acts", None if everything else limit, **filters)
     if as_json:
         show_json(answer)
     elif rows := list(_rows(answer["acts"])):
@@ -38,19 +37,6 @@ def acts(
         typer.echo("this server does not store acts: access.act_topic is off", err=True)
     if answer["next_before"] is not None:
         typer.echo("there may be more: --limit N, or --all", err=True)
-
-
-def _pages(client: HttpClient, limit: int | None, filters: dict[str, str | None]) -> dict[str, Any]:
-    """As many pages as are needed, as one answer."""
-    lines: list[Any] = []
-    before = None
-    while True:
-        size = PAGE_SIZE if limit is None else min(limit - len(lines), PAGE_SIZE)
-        page = client.get("/v1/acts", limit=size, before=before, **filters)
-        lines += page["acts"]
-        before = page["next_before"]
-        if before is None or (limit is not None and len(lines) >= limit):
-            return {**page, "acts": lines}
 
 
 def _rows(lines: Sequence[dict[str, Any]]) -> Iterator[list[Any]]:

@@ -33,6 +33,7 @@ from mq.contract import Queue
 
 if TYPE_CHECKING:
     from api.access.oidc.provider import Provider
+
 log = logs.get(__name__)
 
 NOT_ROCKETMQ = "quotas do not count in the RocketMQ proxy: what its clients send is not limited"

@@ -11,7 +11,6 @@ from cli.options import DryRun, Json, Url
 from cli.schedule_options import At, Delay, schedule_of
 from cli.tables import show_json, show_rows
 
-PAGE_SIZE = 1000
 COLUMNS = ("id", "dead_at", "error_code", "reason", "message_id", "key")
 
 group = typer.Typer(no_args_is_help=True, help="Look at messages that could not be delivered, and send them again.")
@@ -32,7 +31,7 @@ def list_letters(
     as_json: Json = False,
 ) -> None:
     """List a topic's dead letters and why they died, newest first."""
-    answer = _pages(HttpClient(url), topic, None if everything else limit)
+    answer = HttpClient(url).pages(topic_path(topic, "/dead"), "messages", None if everything else limit)
     if as_json:
         show_json(answer)
     elif rows := answer["messages"]:
@@ -41,19 +40,6 @@ def list_letters(
         typer.echo("no dead letters")
     if answer["next_before"] is not None:
         typer.echo("there may be more: --limit N, or --all", err=True)
-
-
-def _pages(client: HttpClient, topic: str, limit: int | None) -> dict[str, Any]:
-    """As many pages as are needed, as one answer."""
-    rows: list[Any] = []
-    before = None
-    while True:
-        size = PAGE_SIZE if limit is None else min(limit - len(rows), PAGE_SIZE)
-        page = client.get(topic_path(topic, "/dead"), limit=size, before=before)
-        rows += page["messages"]
-        before = page["next_before"]
-        if before is None or (limit is not None and len(rows) >= limit):
-            return {**page, "messages": rows}
 
 
 def redrive(

@@ -21,6 +21,9 @@ TIMEOUT_S = 15.0
 LONG_S = 3600.0
 """For what is done to very many messages in one request."""
 
+PAGE_SIZE = 1000
+"""The most that a server gives at once."""
+
 ACT = {"delayline-request": "1"}
 """Shows that the request is not from a form of a web page; for requests without a body (docs/http-api.md)."""
 
@@ -52,6 +55,19 @@ class HttpClient:
 
     def get(self, path: str, **params: Any) -> Any:
         return self._ask("GET", path, params=_given(params))
+
+    def pages(self, path: str, rows: str, limit: int | None = None, **params: Any) -> dict[str, Any]:
+        """A list whose pages lead on by `next_before`, as one answer: its `rows` are `limit` at most, or all. A page
+        may be short, or empty, and not the last."""
+        found: list[Any] = []
+        before = None
+        while True:
+            size = PAGE_SIZE if limit is None else min(limit - len(found), PAGE_SIZE)
+            page = self.get(path, limit=size, before=before, **params)
+            found += page[rows]
+            before = page["next_before"]
+            if before is None or (limit is not None and len(found) >= limit):
+                return {**page, rows: found}
 
     def post(self, path: str, body: Any, timeout_s: float = TIMEOUT_S, **headers: str | None) -> Any:
         """`if_match="3"` is a header's name and value; None is left out. None where the answer is empty."""

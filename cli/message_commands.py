@@ -6,13 +6,12 @@ import typer
 
 from cli.asking import confirm, counted
 from cli.failure import FAILED, USAGE, Failure, NotAllowed
-from cli.http_client import DEFAULT_URL, LONG_S, HttpClient, message_path, own_path
+from cli.http_client import DEFAULT_URL, LONG_S, PAGE_SIZE, HttpClient, message_path, own_path
 from cli.options import DryRun, Json, NoUndo, Url, Yes
 from cli.schedule_options import At, Delay, moment_of, schedule_of
 from cli.tables import note_missing, note_undo, show_fields, show_json, show_rows, when
 from delayline.clock import SystemClock
 
-PAGE_SIZE = 1000
 SEARCH_S = 1.5
 """For a key, which may be far behind: with the last page's half second an answer comes within two."""
 

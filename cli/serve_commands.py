@@ -192,9 +192,9 @@ def serve_welcome(settings: "Settings", url: str, queue: str) -> str:
 
 
 def api_welcome(settings: "Settings", url: str, queue: str, proxy_note: str = "") -> str:
-    where = "" if url == DEFAULT_URL else f" --url {url}"
     from delayline.config.checks import KEYS
 
+    where = "" if url == DEFAULT_URL else f" --url {url}"
     shown = credential = ""
     if settings.api.auth == KEYS:
         shown, credential = " with a key in $DELAYLINE_KEY", ' -H "authorization: Bearer $DELAYLINE_KEY"'

@@ -210,12 +210,8 @@ def undo(
 
 
 def _list_undos(client: HttpClient, topic: str, as_json: bool) -> None:
-    """All of them, newest first; a page may be empty and lead on."""
-    answer = client.get(topic_path(topic, "/undos"))
-    undos = answer["undos"]
-    while (before := answer["next_before"]) is not None:
-        answer = client.get(topic_path(topic, "/undos"), before=before)
-        undos += answer["undos"]
+    """All of them, newest first."""
+    undos = client.pages(topic_path(topic, "/undos"), "undos")["undos"]
     if as_json:
         show_json({"undos": undos})
     elif undos:

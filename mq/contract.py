@@ -269,6 +269,11 @@ class TopicInfo(NamedTuple):
     topic_id: bytes
     down: frozenset[str] = frozenset()
 
+    @property
+    def taking(self) -> Sequence[str]:
+        """For what may go to any of them: those that take something, if there are such."""
+        return [name for name in self.partitions if name not in self.down] or self.partitions
+
 
 class Handover(NamedTuple):
     """A shard as its last writer left it, when none can write any more. `cursor` is None where it had none, or, where

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from api.access.noticed import Changes, InForce, Notice
 from delayline.access.keys import AccessKeys
 from delayline.access.rules import AccessRules, read_rules
-from delayline.errors import ConfigError
+from delayline.access.source import read_bytes
 from delayline.process import threads
 from delayline.process.watched import Watched, Watcher
 
@@ -19,9 +19,6 @@ T = TypeVar("T")
 
 NOTED_S = 1.0
 """How often what has changed is written down."""
-
-FILE_BYTES_MAX = 64 << 20
-NO_KEYS = AccessKeys([])
 
 
 class _Loaded(NamedTuple, Generic[T]):
@@ -111,19 +108,7 @@ def _watched(path: Path, parse: Callable[[bytes, str], T], broken: Gauge) -> "Wa
     """Raises ConfigError."""
 
     def read() -> _Loaded[T]:
-        data = _bytes_of(path)
+        data = read_bytes(path)
         return _Loaded(parse(data, str(path)), InForce(str(path), sha256(data).hexdigest()))
 
     return Watched([path], read, broken.labels(path.name).set)
-
-
-def _bytes_of(path: Path) -> bytes:
-    """Raises ConfigError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}.") from error
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{path} has more than {FILE_BYTES_MAX} bytes.")
-    return data

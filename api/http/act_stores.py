@@ -4,6 +4,7 @@ A line is stored when its future is done, and is not, or not for sure, where tha
 """
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from errno import EINVAL, ENOSPC
 from pathlib import Path
@@ -113,7 +114,7 @@ class ActTopic:
         self._admin = admin
         self._topic = topic
         self._threads = threads
-        self._partitions: list[str] = []
+        self._partitions: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -131,15 +132,14 @@ class ActTopic:
     def _append_first(self, principal: str, line: bytes) -> None:
         """Raises QueueError."""
         self._admin.ensure_own()
-        info = self._admin.topic(self._topic)
-        partitions = [name for name in info.partitions if name not in info.down]
-        self._client.append([self._record(partitions or list(info.partitions), principal, line)]).result()
+        partitions = self._admin.topic(self._topic).taking
+        self._client.append([self._record(partitions, principal, line)]).result()
         self._partitions = partitions
 
-    def _record(self, partitions: list[str], principal: str, line: bytes) -> Append:
+    def _record(self, partitions: Sequence[str], principal: str, line: bytes) -> Append:
         key = principal.encode()
         return Append(self._topic, partitions[crc32(key) % len(partitions)], encode_body(key, line))
 
     def _heed(self, future: "Future[Any]") -> None:
         if future.exception() is not None:
-            self._partitions = []
+            self._partitions = ()

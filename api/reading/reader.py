@@ -42,6 +42,11 @@ class Positions(dict[str, int]):
         return cls({part[1]: int(part[2]) for part in found})
 
 
+def place_in_list(positions: Positions | None) -> str | None:
+    """Where a list goes on, as clients get it and give it back; None at its end."""
+    return None if positions is None else str(positions)
+
+
 class Reader:
     """Pages of one queue's topics. Any thread."""
 

@@ -10,6 +10,7 @@ from api.http.endpoint import Endpoint, Moment, Number, Reply, Text, query_of
 from api.http.requests import Query
 from api.http.routing import add_route
 from api.reading.acts import Acts, Wanted
+from api.reading.reader import place_in_list
 from api.services import Services
 from api.topics import TopicBook
 from delayline.access.acts import Act
@@ -50,7 +51,7 @@ class ActRoutes:
         query = query_of(request, _LIST_ACTS.query)
         wanted, before, limit = _wanted(query), _BEFORE.of(query), _LIMIT.of(query) or LIMIT
         found, positions = await self._topics.ask(lambda: self._acts.newest(wanted, before, limit))
-        return json_answer(200, ActsPage(found, None if positions is None else str(positions), self._is_kept))
+        return json_answer(200, ActsPage(found, place_in_list(positions), self._is_kept))
 
 
 def _wanted(query: Query) -> Wanted:

@@ -120,8 +120,7 @@ class ControlRoutes:
         """One that exists and takes delayed messages. Raises TopicUnknown, QueueUnavailable, Refusal."""
         refuse_body(request)
         topic: str = request.path_params["topic"]
-        self._topics.check_users(topic)
-        await self._topics.info(topic)
+        await self._topics.check_there(topic)
         if not self._settings.is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         return topic

@@ -19,7 +19,7 @@ from api.http.problems import INVALID_BODY, INVALID_REQUEST, TOO_LARGE, TOPIC_NO
 from api.http.requests import Query, read_body
 from api.http.routing import add_route
 from api.reading.dead_letters import DeadLetters, Letter
-from api.reading.reader import Positions
+from api.reading.reader import Positions, place_in_list
 from api.reading.views import dead_letter_out
 from api.sending.drafts import ScheduleValidator
 from api.sending.quotas import SendQuotas
@@ -95,19 +95,13 @@ class DeadRoutes:
     async def page(self, request: Request) -> Response:
         query = query_of(request, _LIST_DEAD.query)
         limit, before = _PAGE_LIMIT.of(query), _BEFORE.of(query)
-        topic = await self._topic(request)
+        topic: str = request.path_params["topic"]
+        await self._topics.check_there(topic)
         found, positions = await self._topics.ask(
             lambda: self._letters.newest(topic, before, LIMIT if limit is None else limit)
         )
-        page = DeadPage([dead_letter_out(letter) for letter in found], None if positions is None else str(positions))
+        page = DeadPage([dead_letter_out(letter) for letter in found], place_in_list(positions))
         return json_answer(200, page)
-
-    async def _topic(self, request: Request) -> str:
-        """Raises Refusal, TopicUnknown."""
-        topic: str = request.path_params["topic"]
-        self._topics.check_users(topic)
-        await self._topics.info(topic)
-        return topic
 
     async def redrive(self, request: Request) -> Response:
         Query(request)
@@ -117,7 +111,8 @@ class DeadRoutes:
         now_ms, account = self._clock.now_ms(), account_of(request)
         time = None if asked.schedule is None else self._validator.time(asked.schedule, now_ms)
         self._quotas.check(account, () if time is None else [time], now_ms)
-        topic = await self._topic(request)
+        topic: str = request.path_params["topic"]
+        await self._topics.check_there(topic)
         if time is not None and not self._settings.is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         await begin_act(request, asked)
@@ -198,5 +193,5 @@ class DeadRoutes:
 def _answer(
     matched: int, redriven: int, missing: Sequence[str], positions: Positions | None, *, dry_run: bool
 ) -> Response:
-    following = None if positions is None else str(positions)
+    following = place_in_list(positions)
     return json_answer(200, RedriveOut(matched, redriven, missing, following, dry_run))

@@ -82,8 +82,7 @@ class StallRoutes:
         """One that there is. Raises Refusal, TopicUnknown, QueueUnavailable."""
         topic: str = request.path_params["topic"]
         shard = Shard(topic, request.path_params["partition"])
-        self._topics.check_users(topic)
-        await self._topics.info(topic)
+        await self._topics.check_there(topic)
         partitions = await self._topics.partitions_of_buffer(topic)
         if shard.partition not in partitions:
             names = ", ".join(partitions[:PARTITIONS_NAMED_MAX]) or "none: no delayed message was ever sent to it"

@@ -15,6 +15,7 @@ from api.http.endpoint import Endpoint, Number, Reply, Text, query_of
 from api.http.problems import INVALID_REQUEST, LIMIT_EXCEEDED, NOT_FOUND, NOT_READY, UNDO_OVER, Refusal, refused
 from api.http.requests import refuse_body
 from api.http.routing import add_route
+from api.reading.reader import place_in_list
 from api.services import Services
 from api.topics import TopicBook
 from api.undoing import Opened, Purged
@@ -66,22 +67,18 @@ class UndoRoutes:
     async def page(self, request: Request) -> Response:
         query = query_of(request, _LIST.query)
         limit, before = _LIMIT.of(query) or LIMIT, _BEFORE.of(query)
-        topic, now_ms = await self._topic(request), self._clock.now_ms()
-        found, positions = await self._topics.ask(lambda: self._purged.newest(topic, now_ms, before, limit))
-        page = UndosPage([_undo_out(opened) for opened in found], None if positions is None else str(positions))
-        return json_answer(200, page)
-
-    async def _topic(self, request: Request) -> str:
-        """Raises Refusal, TopicUnknown, QueueUnavailable."""
         topic: str = request.path_params["topic"]
-        self._topics.check_users(topic)
-        await self._topics.info(topic)
-        return topic
+        await self._topics.check_there(topic)
+        now_ms = self._clock.now_ms()
+        found, positions = await self._topics.ask(lambda: self._purged.newest(topic, now_ms, before, limit))
+        page = UndosPage([_undo_out(opened) for opened in found], place_in_list(positions))
+        return json_answer(200, page)
 
     async def undo(self, request: Request) -> Response:
         undo = _ID.of(query_of(request, _UNDO.query))
         refuse_body(request)
-        topic = await self._topic(request)
+        topic: str = request.path_params["topic"]
+        await self._topics.check_there(topic)
         if undo is None:
             raise refused(INVALID_REQUEST, "?id", "missing", "`id`: which undo? A purge answers with its id")
         opened = await self._opened(topic, undo)

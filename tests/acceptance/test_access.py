@@ -1,5 +1,6 @@
 """Keys and rules on a server at work, as docs/security.md has them."""
 
+import os
 import re
 import ssl
 import threading
@@ -297,5 +298,13 @@ def test_who_did_what_is_in_a_topic_that_outlasts_the_process(installation: Inst
     assert "no answer known" not in listed.out
     refused = installation.command("ops/ann", "access", "acts")
     assert (refused.code, "no right to `admin` of every topic" in refused.err) == (1, True)
-    narrowed = installation.command("root", "access", "acts", "--principal", "nobody")
+    narrowed = installation.command("root", "access", "acts", "--principal", "absent")
     assert narrowed.out == "no acts\n"
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "rules.toml"
+    os.mkfifo(pipe)
+    for command in (("explain", "ann", "send", "orders"), ("quota", "ann"), ("keys", "list")):
+        ran = run("access", *command, "--file", str(pipe))
+        assert (ran.code, f"cannot read {pipe}: is a pipe (FIFO), no file" in ran.err) == (2, True), ran

@@ -156,7 +156,7 @@ class World:
         return bool(later_ms)
 
     def _undo(self) -> None:
-        """Some message that was ended comes back; nobody cancels it by its new id."""
+        """Some message that was ended comes back. Its new id is never cancelled."""
         if (record := self.undos.step()) is None:
             return
         self.scene.history.append(record)

@@ -1,4 +1,4 @@
-"""How answers look to people, whoever wrote what is in them."""
+"""How answers look to people, also where a stranger wrote what is in them."""
 
 import json
 
